@@ -11,15 +11,17 @@ export interface Accept {
 
 /** An agent: a session that works for another. */
 export interface AgentInfo {
-  /** Its session. */
-  agent_id: string;
+  /** Its session; null while it is queued, as that is made when it begins. */
+  agent_id: string | null;
+  /** The call that started it. */
+  call_id: string | null;
   /** Its task, where it is in the background. */
   task_id: string | null;
   /** Its name, if it was given one. */
   name: string | null;
   /** What kind of agent it is. */
   kind: string;
-  /** `waiting`: it has an open ask. `killed`: somebody stopped it. */
+  /** `queued`: as many work as may at once. `waiting`: it has an open ask. `killed`: somebody stopped it. */
   status: "queued" | "running" | "waiting" | "completed" | "failed" | "killed";
   /** The session that it works for. */
   parent_id: string;
@@ -31,7 +33,7 @@ export interface AgentInfo {
   mode: string;
   /** What it and its own agents have used. */
   usage: Usage;
-  /** When it was started. */
+  /** When it was started, or began to wait for its place. */
   started_at: string;
   /** When it ended. */
   ended_at: string | null;
@@ -203,7 +205,7 @@ export interface AskedCall {
   summary: string;
 }
 
-/** The agent that an ask or a refused call comes from. */
+/** What an agent is called: the one that an ask or a refused call comes from, or that a session is. */
 export interface AskingAgent {
   /** Its name, or what it does in a few words. */
   name: string | null;
@@ -1687,6 +1689,8 @@ export interface Session {
   parent_id: string | null;
   /** The session at the top; its own id unless it is an agent. */
   root_id: string;
+  /** Of an agent: what it is called, and its kind. */
+  agent: AskingAgent | null;
   /** `deny`: whatever would be asked is refused. */
   on_ask: "ask" | "deny";
   /** What the folder brings (settings, hooks, servers) counts; looked at when a turn begins or trust changes. */

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ostler.protocol.ids import SessionId, TaskId
+from ostler.protocol.ids import CallId, SessionId, TaskId
 from ostler.protocol.limits import DEFAULT_PAGE, MAX_PAGE
 from ostler.protocol.shapes import Usage
 from ostler.protocol.wire import Params, Shape, Time
@@ -15,8 +15,10 @@ AgentState = Literal["queued", "running", "waiting", "completed", "failed", "kil
 class AgentInfo(Shape):
     """An agent: a session that works for another."""
 
-    agent_id: SessionId
-    """Its session."""
+    agent_id: SessionId | None
+    """Its session; null while it is queued, as that is made when it begins."""
+    call_id: CallId | None = None
+    """The call that started it."""
     task_id: TaskId | None = None
     """Its task, where it is in the background."""
     name: str | None = None
@@ -24,7 +26,7 @@ class AgentInfo(Shape):
     kind: str
     """What kind of agent it is."""
     status: AgentState
-    """`waiting`: it has an open ask. `killed`: somebody stopped it."""
+    """`queued`: as many work as may at once. `waiting`: it has an open ask. `killed`: somebody stopped it."""
     parent_id: SessionId
     """The session that it works for."""
     description: str
@@ -36,7 +38,7 @@ class AgentInfo(Shape):
     usage: Usage
     """What it and its own agents have used."""
     started_at: Time
-    """When it was started."""
+    """When it was started, or began to wait for its place."""
     ended_at: Time | None = None
     """When it ended."""
 

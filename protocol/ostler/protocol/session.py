@@ -7,7 +7,7 @@ from pydantic import Discriminator, Field, StringConstraints, Tag
 from ostler.protocol.agent import AgentInfo
 from ostler.protocol.ids import Cursor, MessageId, SessionId
 from ostler.protocol.limits import DEFAULT_PAGE, MAX_DIRECTORIES, MAX_PAGE, MAX_RULES
-from ostler.protocol.shapes import Ask, Message, RunningCall, Turn, Usage
+from ostler.protocol.shapes import Ask, AskingAgent, Message, RunningCall, Turn, Usage
 from ostler.protocol.wire import AtMost1000, JsonObject, Line, Name, Params, PathText, Shape, Text, Time, Usd
 
 Mode = Literal["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"]
@@ -66,6 +66,8 @@ class Session(Shape):
     """Of an agent: the session that it works for."""
     root_id: SessionId
     """The session at the top; its own id unless it is an agent."""
+    agent: AskingAgent | None = None
+    """Of an agent: what it is called, and its kind."""
     on_ask: OnAsk
     """`deny`: whatever would be asked is refused."""
     trusted: bool = False

@@ -35,7 +35,7 @@ class Usage(Shape):
 
 
 class AskingAgent(Shape):
-    """The agent that an ask or a refused call comes from."""
+    """What an agent is called: the one that an ask or a refused call comes from, or that a session is."""
 
     name: str | None = None
     """Its name, or what it does in a few words."""

@@ -31,6 +31,7 @@ def test_a_new_session_has_the_shape_that_the_protocol_promises(shared_daemon: D
         "additional_directories": [],
         "parent_id": None,
         "root_id": session["id"],
+        "agent": None,
         "on_ask": "ask",
         "trusted": True,
         "created_at": session["created_at"],

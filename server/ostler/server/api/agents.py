@@ -18,7 +18,8 @@ class AgentMethods:
     async def list(self, params: AgentList, actor: SessionActor) -> AgentPage:
         live = actor.live
         await self.engine.settings_loader.load(live)
-        found = await self.engine.log.read(lambda snapshot: list_agents(snapshot, params.session_id))
+        queue = self.engine.agents.queue
+        found = await self.engine.log.read(lambda snapshot: list_agents(snapshot, params.session_id, queue))
         page, token = paginate_list(AGENT_LIST.name, params, found)
         problems = [problem for problem in live.settings.problems if problem.file.endswith(".md")]
         return AgentPage(

@@ -169,7 +169,8 @@ class SessionMethods:
         def read_rows(snapshot: Snapshot) -> tuple[Session, list[Call], list[AgentInfo]]:
             session = read_session(snapshot, snapshot.sessions.get(params.session_id), snapshot.events.load_head())
             unfinished = snapshot.calls.list_unfinished(session.id) if session.turn is not None else []
-            agents = [agent for agent in list_agents(snapshot, session.id) if agent.ended_at is None]
+            found = list_agents(snapshot, session.id, self.engine.agents.queue)
+            agents = [agent for agent in found if agent.ended_at is None]
             return session, [call for call in unfinished if call.status == "running"], agents
 
         session, running, agents = await self.log.read(read_rows)

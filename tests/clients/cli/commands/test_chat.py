@@ -11,9 +11,10 @@ from tests.clients.conftest import Cli
 from tests.support.daemon import Daemon
 from tests.support.messages_api.behaviors import Gate
 from tests.support.messages_api.failures import overloaded
-from tests.support.messages_api.replies import hold, message, says, thinks
+from tests.support.messages_api.replies import calls, hold, message, says, thinks
 from tests.support.messages_api.scripts import attempts
 from tests.support.messages_api.server import ScriptedApi
+from tests.support.model_replies import bash
 
 LONG_COMMAND = "tail -f README.md"
 
@@ -423,3 +424,28 @@ def test_a_plan_is_read_changed_in_the_editor_and_approved_in_a_chat(
         driver.read_until("The person changed the plan and approved it.")
     (ask,) = rehearsal_daemon.call("ask/list", status="resolved")["asks"]
     assert "1. read OTHER.md" in ask["answer"]["plan"]
+
+
+def test_the_ask_of_an_agent_waits_until_the_sentence_is_over(api: ScriptedApi, home: Path, project: Path) -> None:
+    asks, ends = Gate(), Gate()
+    api.script("scout", message(says("Hm.", hold(asks)), bash("touch it")), message(says("Touched.")))
+    work = {"description": "touch", "prompt": "[scout] Touch it.", "name": "scout", "run_in_background": True}
+    api.always(message(calls("Agent", work)), message(says("Good ", hold(ends), "day.")))
+    with (
+        Daemon(home, environment=api.environment) as daemon,
+        ChatDriver(Cli(home), "chat", "--model", "claude-sonnet-5", cwd=project) as driver,
+    ):
+        driver.type_line("go")
+        driver.read_until("Good ")
+        asks.open()
+        while not daemon.call("ask/list")["asks"]:
+            pass
+        ends.open()
+        assert driver.read_until("? scout: Run this command:").startswith("day.\n")
+        driver.type_line("/agents")
+        driver.read_until("waiting  general-purpose scout: touch\n")
+        driver.type_line("y")
+        driver.read_until("  ● scout: Bash touch it … ✓")
+        driver.type_line("/agents")
+        driver.type_line("/todos")
+        driver.read_until("The work list is empty.")

@@ -123,7 +123,8 @@ def test_show_has_the_session_and_its_messages(daemon_cli: Cli, session_id: str)
 
 def test_show_as_json(daemon_cli: Cli, daemon: Daemon, session_id: str) -> None:
     shown = daemon_cli.run("show", session_id, "--format", "json").json
-    assert shown == {"session": daemon.call("session/get", session_id=session_id), "messages": [], "decisions": {}}
+    session = daemon.call("session/get", session_id=session_id)
+    assert shown == {"session": session, "messages": [], "decisions": {}, "agents": []}
 
 
 @pytest.mark.parametrize("command", [["show"], ["export"], ["archive"], ["delete", "--yes"]])

@@ -25,6 +25,20 @@ CALL: dict[str, Any] = {
 }
 TURN: dict[str, Any] = {"id": "t_1", "session_id": "s_1", "status": "ended", "reason": "completed", "cursor": 1}
 
+SESSION: dict[str, Any] = {
+    "id": "s_2",
+    "cwd": "/",
+    "model": "m",
+    "provider": "p",
+    "mode": "default",
+    "status": "idle",
+    "root_id": "s_1",
+    "on_ask": "ask",
+    "created_at": NOW,
+    "updated_at": NOW,
+    "cursor": 1,
+}
+
 
 class RenderedTurn:
     """A turn renderer, and the streams that it writes to."""
@@ -259,3 +273,34 @@ def test_a_call_that_ran_before_is_told_with_the_end_of_what_it_has_printed() ->
     rendered.render_running({**CALL, "call_id": "m_1#2"})
     rendered("tool.completed", call={**CALL, "call_id": "m_1#2", "status": "completed", "content": []})
     assert rendered.output.getvalue().splitlines()[len(lines) :] == ["● Bash make … ✓"]
+
+
+def test_an_agents_calls_are_under_its_name_and_tear_no_sentence_apart() -> None:
+    rendered = RenderedTurn()
+    agent = {**SESSION, "agent": {"name": "scout", "kind": "Explore"}}
+    rendered("session.created", "s_2", session=agent)
+    theirs = {**CALL, "call_id": "m_2#0", "session_id": "s_2"}
+    text = {"type": "text", "text": "ok"}
+    rendered.render_delta(0, "Good ")
+    rendered("tool.started", "s_2", call=theirs)
+    rendered("tool.completed", "s_2", call={**theirs, "status": "completed", "duration_ms": 1, "content": [text]})
+    rendered.render_delta(5, "day.")
+    rendered.render_message(make_text_block("Good day."))
+    assert rendered.output.getvalue() == "Good day.\n  ● scout: Bash make … ✓ 0.0 s\n"
+
+
+def test_an_agent_that_waits_for_its_place_or_goes_on_in_the_background_is_told_once() -> None:
+    rendered = RenderedTurn()
+    call = {**CALL, "tool": "Agent", "summary": "Agent Explore scout: look"}
+    progress = {"call_id": CALL["call_id"], "kind": "agent", "elapsed_ms": 2000, "data": {"status": "queued"}}
+    rendered("tool.started", call=call)
+    rendered("tool.progress", **progress)
+    rendered("tool.progress", **progress)
+    launched = {"type": "text", "text": "Running in background as a1"}
+    ended = {"status": "completed", "content": [launched], "output": {"status": "async_launched"}}
+    rendered("tool.completed", call={**call, **ended})
+    assert rendered.output.getvalue().splitlines() == [
+        "● Agent Explore scout: look …",
+        "● Agent Explore scout: look: waits until fewer agents work",
+        "● Agent Explore scout: look ✓",
+    ]

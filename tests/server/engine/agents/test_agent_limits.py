@@ -32,6 +32,13 @@ def test_more_than_may_work_at_once_wait_in_order(own_harness: Callable[..., Har
         if name == "first":
             queued = driver.wait("tool.progress", lambda data: data["data"]["status"] == "queued")["data"]
             assert (queued["kind"], queued["data"]["agent_id"]) == ("agent", None)
+            for listed in (harness.daemon.call("agent/list", session_id=driver.id), driver.fetch_state()):
+                shown = [(one["name"], one["status"], one["agent_id"] is None) for one in listed["agents"]]
+                assert shown == [
+                    ("first", "running", False),
+                    ("second", "queued", True),
+                    ("third", "queued", True),
+                ]
         gate.open()
     assert driver.wait_for_turn_end(turn_id)["reason"] == "completed"
     assert [text.split("\n")[0] for text in driver.fetch_result_texts()] == names

@@ -36,6 +36,7 @@ class RehearsalSession:
     """A session as the turn engine keeps it."""
 
     tools: tuple[str, ...] = TOOLS
+    properties: dict[str, Any] = field(default_factory=dict)
     messages: list[dict[str, Any]] = field(default_factory=list)
     extras: dict[str, Any] = field(default_factory=dict)
 
@@ -45,7 +46,7 @@ class RehearsalSession:
             "rehearsal",
             1000,
             orjson.dumps(system),
-            orjson.dumps([{"name": name, "input_schema": {}} for name in self.tools]),
+            orjson.dumps([{"name": name, "input_schema": {"properties": self.properties}} for name in self.tools]),
             [orjson.dumps(message) for message in self.messages],
             self.extras,
         )
@@ -399,3 +400,41 @@ async def test_the_items_of_a_list_are_written_down_worked_through_and_ticked_of
         ("Read", {"file_path": "/work/it/a.md"}),
         ("TaskUpdate", {"taskId": "5", "status": "completed"}),
     ]
+
+
+async def test_agents_are_asked_beside_each_other_and_each_gets_its_own_work() -> None:
+    session = RehearsalSession((*TOOLS, "Agent"))
+    calls = list_calls(await session.say("ask two agents to read a.md and run b then say c"))
+    assert [(call["name"], call["input"]) for call in calls] == [
+        ("Agent", {"description": "read a.md", "prompt": "read a.md", "name": "first"}),
+        ("Agent", {"description": "run b then say c", "prompt": "run b then say c", "name": "second"}),
+    ]
+    assert "Ask the second agent to run b" in join_texts(await session.answer())
+    unable = await RehearsalSession().say("ask two agents to read a.md and run b")
+    assert not list_calls(unable)
+    assert "`Agent`" in join_texts(unable)
+
+
+async def test_agents_get_worktrees_where_the_tool_has_them() -> None:
+    request = "ask an Explore agent in the background in a worktree to read a.md"
+    unable = await RehearsalSession((*TOOLS, "Agent")).say(request)
+    assert not list_calls(unable)
+    assert "worktrees" in join_texts(unable)
+    (call,) = list_calls(await RehearsalSession((*TOOLS, "Agent"), {"isolation": {}}).say(request))
+    assert call["input"] == {
+        "description": "read a.md",
+        "prompt": "read a.md",
+        "subagent_type": "Explore",
+        "run_in_background": True,
+        "isolation": "worktree",
+    }
+
+
+async def test_the_report_of_an_agent_in_the_background_is_read_when_its_end_is_told() -> None:
+    session = RehearsalSession((*TOOLS, "Agent", "TaskOutput"))
+    told = wrap_note("The background task a0123456z is done: read a.md\nTaskOutput shows its report.")
+    (call,) = list_calls(await session.say(told))
+    assert (call["name"], call["input"]) == ("TaskOutput", {"task_id": "a0123456z", "block": False})
+    closing = await session.answer(lambda _: {"content": "two lines"})
+    assert not list_calls(closing)
+    assert "report of a0123456z:\n\n    two lines" in join_texts(closing)

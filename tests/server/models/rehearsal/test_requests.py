@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ostler.server.models.rehearsal.requests import MAX_CHARS, MAX_STEPS, parse
 from ostler.server.models.rehearsal.steps import (
     Ask,
+    Delegate,
     Find,
     Introduce,
     ListFiles,
@@ -95,6 +96,20 @@ def test_a_list_holds_what_is_understood_and_what_is_only_to_be_written_down() -
         ("ask me which one: tea, coffee or water", [Ask("Which one?", ("tea", "coffee", "water"))]),
         ("ask me whether to use tabs or spaces", [Ask("Use tabs or spaces?", ("tabs", "spaces"))]),
         ("ask me if it is done", [Ask("It is done?", ("Yes", "No"))]),
+        ("ask an agent to read a.md", [Delegate(("read a.md",))]),
+        ("ask two agents to read a.md and run `ls -l`", [Delegate(("read a.md", "run `ls -l`"))]),
+        ("ask 2 agents to find TODO in src", [Delegate(("find TODO in src", "find TODO in src"))]),
+        ("ask two agents to read a then run b, and find c", [Delegate(("read a then run b", "find c"))]),
+        ("ask two agents to read a; run b; say c", [Delegate(("read a; say c", "run b"))]),
+        ("ask two Explore agents to find c", [Delegate(("find c", "find c"), "Explore")]),
+        ("ask two background agents to say c", [Delegate(("say c", "say c"), in_background=True)]),
+        ("ask an agent in the background to say c", [Delegate(("say c",), in_background=True)]),
+        ("ask an agent to say c in the background.", [Delegate(("say c",), in_background=True)]),
+        (
+            "ask two agents, in the background and in worktrees, to say c",
+            [Delegate(("say c", "say c"), in_background=True, isolated=True)],
+        ),
+        ("read a then ask an agent to say b", [Read("a"), Delegate(("say b",))]),
         ("think about horses", [Think("horses")]),
         ("say it's fine", [Say("it's fine")]),
         ("wait", [Wait(1.0)]),
@@ -146,6 +161,9 @@ def test_steps_are_joined_as_the_words_between_them_say(text: str, joins: list[s
         "call Glob {nonsense",
         "say",
         "plan",
+        "ask two agents",
+        "ask 11 agents to say a",
+        "ask 0 agents to say a",
         "x" * (MAX_CHARS + 1),
     ],
 )
@@ -157,10 +175,18 @@ def test_words_before_the_first_verb_are_not_lost() -> None:
     assert [type(step) for step in parse_steps("fix the bug then read a.py")] == [Unclear, Read]
 
 
-def test_a_plan_holds_all_that_follows_but_no_other_plan() -> None:
+def test_a_plan_holds_all_that_follows_a_list_and_agents_too_but_no_other_plan() -> None:
     (plan,) = parse_steps("plan to read a then run b")
     assert isinstance(plan, Plan)
     assert [planned.step for planned in plan.steps] == [Read("a"), Run("b")]
+    (plan,) = parse_steps("plan to make a list: ask two agents to read a; say b")
+    assert isinstance(plan, Plan)
+    (planned,) = plan.steps
+    assert isinstance(planned.step, MakeList)
+    assert [[each.step for each in item.steps] for item in planned.step.items] == [
+        [Delegate(("read a", "read a"))],
+        [Say("b")],
+    ]
     (deep,) = parse_steps("plan " * 5000)
     assert isinstance(deep, Plan)
     assert [type(planned.step) for planned in deep.steps] == [Unclear]
@@ -173,7 +199,7 @@ def test_too_many_steps_are_cut_and_it_is_said() -> None:
 
 
 _THOUGHT: Final = "think about horses then say done"
-_TOOLS: Final = frozenset({"Read", "Glob", "Grep", "Write", "Edit", "Bash", "TaskOutput", "AskUserQuestion"})
+_TOOLS: Final = frozenset({"Read", "Glob", "Grep", "Write", "Edit", "Bash", "TaskOutput", "AskUserQuestion", "Agent"})
 
 
 @pytest.mark.parametrize("names", [(), ("src/",), ("README.md", "a.py"), ("b.py", "lib/", "has space.md", "x.bin")])

@@ -38,7 +38,7 @@ from ostler.protocol.errors import NoTurnRunning, ProtocolError, TurnRunning
 from ostler.protocol.ids import TurnId
 from ostler.protocol.methods import SESSION_GET, TURN_INTERRUPT, TURN_STEER
 from ostler.protocol.session import Session, SessionRef
-from ostler.protocol.shapes import Ask, Message, Turn
+from ostler.protocol.shapes import Ask, AskingAgent, Message, Turn
 from ostler.protocol.turn import GivenBack, TurnInterrupt, TurnSteer
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCONT, signal.SIGWINCH)
@@ -59,6 +59,8 @@ class ChatSession:
         self._console = console
         self._renderer = TurnRenderer(console.sink, session.id, full=True)
         self._asks = AskQueue(console, self.tell, session.cwd)
+        self._coming: list[Ask] = []
+        """Asks of agents that wait until the model has finished its sentence."""
         self._typed_here: deque[str] = deque()
         self._ended: set[TurnId] = set()
         self._changed = anyio.Event()
@@ -102,13 +104,23 @@ class ChatSession:
             self.tell("The daemon is back; going on.", "green")
 
     async def _handle_event(self, turn_event: TurnEvent) -> None:
+        await self._show_event(turn_event)
+        if self._coming and not self._renderer.is_speaking:
+            coming, self._coming = self._coming, []
+            for ask in coming:
+                self._add_ask(ask)
+
+    async def _show_event(self, turn_event: TurnEvent) -> None:
         match turn_event:
             case TurnChanged(turn=turn) | TurnEnded(turn=turn) if turn.session_id == self.session.id:
                 self._renderer.render(turn_event)
                 self._apply_turn(turn)
+            case AskOpened(ask=ask) if ask.session_id != self.session.id and self._renderer.is_speaking:
+                self._coming.append(ask)
             case AskOpened(ask=ask):
                 self._add_ask(ask)
             case AskEnded(ask=ask):
+                self._coming = [other for other in self._coming if other.id != ask.id]
                 await self._remove_ask(ask)
             case MessageCompleted(message=message) if message.role == "user":
                 self._show_input(message)
@@ -124,8 +136,12 @@ class ChatSession:
     def _apply_state(self, session: Session) -> None:
         self.session = session
         self.turn = session.turn
+        for agent in session.agents:
+            if agent.agent_id is not None:
+                self._renderer.name_agent(agent.agent_id, AskingAgent(name=agent.name, kind=agent.kind))
         for call in session.calls:
             self._renderer.render_running(call)
+        self._coming = []
         self._asks.keep_only({ask.id for ask in session.asks})
         for ask in session.asks:
             self._asks.add(ask)

@@ -25,6 +25,8 @@ Words go to the agent; while a turn runs they steer it. An open ask takes the ke
   /background     let the command that runs go on in the background, as Ctrl-B does
   /tasks          what runs in the background
   /stop TASK      end one of those
+  /agents         the agents that work for this session, or wait for their place
+  /todos          the work list
   /asks           what is asked, here and elsewhere
   /sessions       the other sessions
   /quit           leave, as Ctrl-D does; the turn goes on"""
@@ -112,6 +114,25 @@ async def _stop(chat: "ChatSession", rest: str) -> None:
         await chat.ostler.call(TASK_STOP, TaskRef(task_id=TaskId(rest)))
 
 
+async def _agents(chat: "ChatSession", rest: str) -> None:
+    found = await chat.ostler.request("session/get", {"session_id": chat.session.id})
+    for agent in found["agents"]:
+        named = f"{agent['name']}: {agent['description']}" if agent["name"] else agent["description"]
+        chat.tell(f"{agent['status']:<8} {agent['kind']} {fit(named, _TASK_WIDTH)}", "cyan")
+    if not found["agents"]:
+        chat.tell("No agent is at work. `ostler agents` lists those that were.")
+
+
+async def _todos(chat: "ChatSession", rest: str) -> None:
+    from ostler.clients.cli.commands.todos import format_todo
+
+    found = (await chat.ostler.request("todo/list", {"session_id": chat.session.id}))["todos"]
+    for todo in found:
+        chat.tell(strip_colours(format_todo(todo, found)), None)
+    if not found:
+        chat.tell("The work list is empty.")
+
+
 async def _asks(chat: "ChatSession", rest: str) -> None:
     found = (await chat.ostler.request("ask/list"))["asks"]
     folders = await fetch_folders(chat.ostler, found)
@@ -142,6 +163,8 @@ _COMMANDS: Final[dict[str, SlashCommand]] = {
     "/background": _background,
     "/tasks": _tasks,
     "/stop": _stop,
+    "/agents": _agents,
+    "/todos": _todos,
     "/asks": _asks,
     "/sessions": _sessions,
 }

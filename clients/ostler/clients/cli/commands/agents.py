@@ -44,7 +44,8 @@ def agents(
 
 def _format_agent(agent: dict[str, Any]) -> str:
     what = sanitize(f"{agent['name']}: {agent['description']}" if agent["name"] else agent["description"])
-    return "\t".join((agent["agent_id"], agent["status"], sanitize(agent["kind"]), agent["task_id"] or "-", what))
+    agent_id, task_id = agent["agent_id"] or "-", agent["task_id"] or "-"
+    return "\t".join((agent_id, agent["status"], sanitize(agent["kind"]), task_id, what))
 
 
 def _format_kind(kind: dict[str, Any]) -> str:

@@ -4,12 +4,14 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Literal
 
 import typer
 
 from ostler.clients.cli.context import run_with_daemon
 from ostler.clients.cli.output import Format, fit, note, say, say_json
+from ostler.clients.cli.session_choice import fetch_all_pages
 from ostler.clients.sdk.errors import ClientError
 from ostler.protocol.errors import SessionNotFound
 from ostler.protocol.limits import MAX_PAGE
@@ -88,6 +90,9 @@ def show(
     session_id: Annotated[
         str, typer.Argument(metavar="ID", help="A session's id, or that of a persisted result (r_… or result://r_…).")
     ],
+    agents: Annotated[
+        bool, typer.Option("--agents", help="Open the parts of its agents, which are a line each.")
+    ] = False,
     format: FormatOption = "text",
 ) -> None:
     """Show a session and its messages, and what let each call pass or not; or all of a persisted result."""
@@ -99,22 +104,62 @@ def show(
             await show_result(ostler, session_id.removeprefix("result://"), format)
             return
         session = await ostler.request("session/get", {"session_id": session_id})
+        parts = (await fetch_all_pages(ostler, "agent/list", {"session_id": session_id}, "agents"))["agents"]
         from ostler.clients.cli.render.decisions import collect_decisions, describe_decisions
 
         if format == "json":
             messages = [message async for message in _fetch_messages(ostler, session_id)]
             found = await collect_decisions(ostler, session)
-            say_json({"session": session, "messages": messages, "decisions": found})
+            if agents:
+                parts = [{**part, "messages": await _fetch_part(ostler, part)} for part in parts]
+            say_json({"session": session, "messages": messages, "decisions": found, "agents": parts})
             return
-        from ostler.clients.cli.render.transcript import format_message, format_session
+        from ostler.clients.cli.render.transcript import format_session
 
         decided = await describe_decisions(ostler, session)
         say(format_session(session))
-        async for message in _fetch_messages(ostler, session_id):
+        transcript = _Transcript(ostler, decided, {part["call_id"]: part for part in parts}, opens=agents)
+        async for text in transcript.format_messages(session_id):
             say()
-            say(format_message(message, decided))
+            say(text)
+        if parts and not agents:
+            note(f"`ostler show --agents {session_id}` opens the parts of the agents (▸).")
 
     run_with_daemon(context, ask)
+
+
+@dataclass(frozen=True, slots=True)
+class _Transcript:
+    """Messages as text, with the parts of agents folded into the calls that started them, or opened there."""
+
+    ostler: "Ostler"
+    decided: dict[str, str]
+    agents: dict[str, dict[str, Any]]
+    """By the calls that started them."""
+    opens: bool
+
+    async def format_messages(self, session_id: str) -> AsyncIterator[str]:
+        from ostler.clients.cli.render.transcript import format_message
+
+        async for message in _fetch_messages(self.ostler, session_id):
+            calls = [f"{message['id']}#{index}" for index in range(len(message["content"]))]
+            parts = {call: await self._format_part(self.agents[call]) for call in calls if call in self.agents}
+            yield format_message(message, self.decided, parts)
+
+    async def _format_part(self, agent: dict[str, Any]) -> str:
+        from ostler.clients.cli.render.transcript import format_agent, indent_part
+
+        lines = [format_agent(agent, opened=self.opens)]
+        if self.opens and agent["agent_id"] is not None:
+            lines += [indent_part(text) async for text in self.format_messages(agent["agent_id"])]
+        return "\n\n".join(lines)
+
+
+async def _fetch_part(ostler: "Ostler", agent: dict[str, Any]) -> list[dict[str, Any]]:
+    """The messages of an agent."""
+    if agent["agent_id"] is None:
+        return []
+    return [message async for message in _fetch_messages(ostler, agent["agent_id"])]
 
 
 async def _fetch_messages(ostler: "Ostler", session_id: str) -> AsyncIterator[dict[str, Any]]:

@@ -3,6 +3,7 @@
 import json
 import shutil
 import textwrap
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -61,17 +62,33 @@ def _format_usage(usage: dict[str, Any]) -> str | None:
     return f"{asked} tokens in, {answered} out" + (f", ${cost}" if cost is not None else "")
 
 
-def format_message(message: dict[str, Any], decided: dict[str, str] | None = None) -> str:
-    """A message under its heading, block by block; calls with what was decided about them."""
+def format_message(
+    message: dict[str, Any], decided: Mapping[str, str] | None = None, agents: Mapping[str, str] | None = None
+) -> str:
+    """A message under its heading, block by block; calls with what was decided about them, and with their agents."""
     head = colourize(f"{message['role']}", "bold") + colourize(f"  {message['created_at']}", "dim")
-    known = decided or {}
-    blocks = enumerate(message["content"])
-    texts = (_append_decision(_format_block(block), known.get(f"{message['id']}#{index}")) for index, block in blocks)
+    decisions, parts = decided or {}, agents or {}
+    texts: list[str] = []
+    for index, block in enumerate(message["content"]):
+        call_id = f"{message['id']}#{index}"
+        texts.append(_format_block(block))
+        if call_id in decisions:
+            texts.append(f"  {colourize(f'({sanitize(decisions[call_id])})', 'dim')}")
+        if call_id in parts:
+            texts.append(parts[call_id])
     return "\n".join([head, *texts])
 
 
-def _append_decision(text: str, decision: str | None) -> str:
-    return f"{text}\n  {colourize(f'({sanitize(decision)})', 'dim')}" if decision else text
+def format_agent(agent: dict[str, Any], *, opened: bool = False) -> str:
+    """An agent's part in one line: its name, how it ended, what it used."""
+    name = agent["name"] or agent["description"]
+    facts = [agent["status"], _format_usage(agent["usage"])]
+    words = f"{name} ({agent['kind']}): {', '.join(fact for fact in facts if fact)}"
+    return colourize(f"  {'▾' if opened else '▸'} {sanitize(words)}", "cyan")
+
+
+def indent_part(text: str) -> str:
+    return textwrap.indent(text, "    ")
 
 
 def _format_block(block: dict[str, Any]) -> str:

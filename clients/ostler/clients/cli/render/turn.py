@@ -1,6 +1,7 @@
 """Renders the events of a turn for people, line by line."""
 
 import shlex
+from collections.abc import Mapping
 from typing import Final
 
 from ostler.clients.cli.output import Colour, fit, format_count
@@ -18,6 +19,7 @@ from ostler.clients.sdk.turn_events import (
     MessageCompleted,
     Noticed,
     Retrying,
+    SessionChanged,
     TaskEnded,
     TaskStarted,
     TextDelta,
@@ -29,13 +31,16 @@ from ostler.protocol.content import TextBlock, ThinkingBlock
 from ostler.protocol.events import FileChange, MessageDelta, ModelRetry, ToolProgress
 from ostler.protocol.hook import HookRun
 from ostler.protocol.ids import SessionId
-from ostler.protocol.shapes import Call, Decision, Denial, Message, RunningCall, Task, Turn, Usage
+from ostler.protocol.shapes import AskingAgent, Call, Decision, Denial, Message, RunningCall, Task, Turn, Usage
 
 _SUMMARY_WIDTH: Final = 100
 _RESULT_LINES: Final = 6
 _DIFF_LINES: Final = 40
 _PRINTED_LINES: Final = 20
 _LINE_WIDTH: Final = 160
+_NAME_WIDTH: Final = 24
+_LAUNCHED: Final = "async_launched"
+"""What a call gives whose agent goes on in the background: the line of its task says the same to people."""
 _NO_REASON: Final = "The person said no to this call."
 """How the daemon says it to the model where the person gave no words."""
 _LEVELS: Final[dict[str, Colour]] = {"info": "dim", "warning": "yellow", "error": "red"}
@@ -60,9 +65,54 @@ class TurnRenderer:
         """The calls whose end was written; the daemon reports it again where a result is shortened later."""
         self._refused: set[tuple[str, str]] = set()
         """Tools, and why: refusals by people that were written with the call."""
+        self._started: dict[str, str] = {}
+        """The calls that run, by what is said of them; those of agents that wait only until that was said."""
+        self._agents: dict[str, str] = {}
+        """The names of agents, by their sessions."""
+        self._is_speaking = False
+        """The model is in the middle of a text."""
+        self._held: list[TurnEvent] = []
+        """What happened beside it meanwhile: it would tear a sentence apart."""
 
     def render(self, turn_event: TurnEvent) -> None:
         """Write what an event says to people, if anything."""
+        if isinstance(turn_event, SessionChanged):
+            self.name_agent(turn_event.session.id, turn_event.session.agent)
+            return
+        if self._is_beside(turn_event):
+            if self._is_speaking:
+                self._held.append(turn_event)
+                return
+        elif isinstance(turn_event, MessageCompleted | MessageAborted):
+            self._render(turn_event)
+            self.finish_text()
+            return
+        elif not isinstance(turn_event, TextDelta | ThinkingDelta | CallProgress):
+            self.finish_text()
+        self._render(turn_event)
+
+    def name_agent(self, session_id: SessionId, agent: AskingAgent | None) -> None:
+        """What an agent's calls are shown under."""
+        if agent is not None:
+            self._agents[session_id] = agent.name or agent.kind
+
+    @property
+    def is_speaking(self) -> bool:
+        """Whether the model is in the middle of a text, which a line of its own would tear apart."""
+        return self._is_speaking
+
+    def finish_text(self) -> None:
+        """Nothing follows of what the model was saying: write what was held back."""
+        self._is_speaking = False
+        held, self._held = self._held, []
+        for turn_event in held:
+            self._render(turn_event)
+
+    def _is_beside(self, turn_event: TurnEvent) -> bool:
+        """Whether it is about an agent or a task, and not about what the model is at."""
+        return isinstance(turn_event, TaskStarted | TaskEnded) or not self._is_own(turn_event)
+
+    def _render(self, turn_event: TurnEvent) -> None:
         match turn_event:
             case TextDelta(piece=piece) if self._words and self._is_own(turn_event):
                 self._write_delta(piece, None)
@@ -80,7 +130,7 @@ class TurnRenderer:
             case FileChanged(change=change) if self._full:
                 self._render_change(change)
             case TaskStarted(task=task) | TaskEnded(task=task):
-                self.write_line(*_describe_task(task))
+                self.write_line(*_describe_task(task, self._agents))
             case Retrying() | HookRan() | Noticed() | CallProgress():
                 self._render_notice(turn_event)
             case TurnEnded(turn=turn) if self._is_own(turn_event):
@@ -92,6 +142,8 @@ class TurnRenderer:
 
     def _render_notice(self, turn_event: Retrying | HookRan | Noticed | CallProgress) -> None:
         match turn_event:
+            case CallProgress(progress=progress) if progress.data.get("status") == "queued":
+                self._render_queued(progress)
             case CallProgress(progress=progress):
                 self._show_progress(progress)
             case Retrying(retry=retry):
@@ -105,8 +157,13 @@ class TurnRenderer:
     def _show_progress(self, progress: ToolProgress) -> None:
         """How long a call has run, and the last line that it printed, while its own line is open."""
         if progress.call_id == self._running:
-            self._last_line = find_last_line(str(progress.data.get("output", ""))) or self._last_line
+            self._last_line = _describe_progress(progress) or self._last_line
             self._sink.show_status(f" {progress.elapsed_ms // 1000} s  {self._last_line}".rstrip())
+
+    def _render_queued(self, progress: ToolProgress) -> None:
+        """Once an agent: that as many work as may at once."""
+        if (words := self._started.pop(progress.call_id, None)) is not None:
+            self.write_line(f"{words}: waits until fewer agents work", "yellow")
 
     def render_running(self, call: RunningCall) -> None:
         """A call that ran already when this terminal came: what it has printed so far, and its line stays open."""
@@ -165,6 +222,7 @@ class TurnRenderer:
             return  # something was dropped in between; the whole message will show it
         if shown == 0 or self._running is not None:
             self._end_line()
+        self._is_speaking = True
         self._sink.write_text(piece.text, colour)
         self._shown_lengths[place] = shown + len(piece.text)
 
@@ -193,21 +251,33 @@ class TurnRenderer:
 
     def _render_start(self, call: Call) -> None:
         self._end_line()
-        self._sink.write_note(f"{_describe_call(call)} …", "cyan")
+        words = self._started[call.call_id] = self._describe_call(call)
+        self._sink.write_note(f"{words} …", "cyan")
         self._running, self._last_line = call.call_id, ""
 
     def _render_completion(self, call: Call) -> None:
         if self._running != call.call_id:
             self._end_line()
-            self._sink.write_note(_describe_call(call), "cyan")
+            self._sink.write_note(self._describe_call(call), "cyan")
         self._running = None
+        self._started.pop(call.call_id, None)
         took = f" {call.duration_ms / 1000:.1f} s" if call.duration_ms is not None else ""
         denied = call.decision is not None and call.decision.behavior == "deny"
         refused = self._describe_refusal(call.tool, call.decision) if call.decision is not None and denied else ""
         sign = "✗" if call.is_error else "✓"
         self._sink.write_note(f" {sign}{took}{refused}\n", "red" if call.is_error else "green")
-        if not denied and (self._full or call.is_error):
+        if denied or (isinstance(call.output, dict) and call.output.get("status") == _LAUNCHED):
+            return
+        # What an agent's calls give is for the agent.
+        if call.is_error or (self._full and call.session_id == self._session_id):
             self._write_result(call)
+
+    def _describe_call(self, call: Call) -> str:
+        agent = self._agents.get(call.session_id)
+        indent = "  " if call.parent_call_id or agent is not None else ""
+        whose = f"{fit(agent, _NAME_WIDTH)}: " if agent is not None else ""
+        words = call.summary if call.summary.startswith(f"{call.tool} ") else f"{call.tool} {call.summary}"
+        return f"{indent}● {whose}{fit(words, _SUMMARY_WIDTH)}"
 
     def _describe_refusal(self, tool: str, decision: Decision) -> str:
         """Where a person said no, that and their words; what else the model is told about it is not for people."""
@@ -243,14 +313,21 @@ class TurnRenderer:
             self._sink.write_note(f"  … {format_count(lines, 'line')} {where}\n", "dim")
 
 
-def _describe_call(call: Call) -> str:
-    indent = "  " if call.parent_call_id else ""
-    words = call.summary if call.summary.startswith(f"{call.tool} ") else f"{call.tool} {call.summary}"
-    return f"{indent}● {fit(words, _SUMMARY_WIDTH)}"
+def _describe_progress(progress: ToolProgress) -> str:
+    """The last line that a command has printed; how far an agent is."""
+    if progress.kind != "agent":
+        return find_last_line(str(progress.data.get("output", "")))
+    made, at = progress.data.get("tool_calls") or 0, progress.data.get("call")
+    return ", ".join(
+        part for part in (format_count(made, "call") if made else "", fit(str(at), 80) if at else "") if part
+    )
 
 
-def _describe_task(task: Task) -> tuple[str, Colour]:
+def _describe_task(task: Task, agents: Mapping[str, str]) -> tuple[str, Colour]:
     about = fit(task.command or task.description, _SUMMARY_WIDTH)
+    name = agents.get(task.agent_id or "")
+    if name is not None and name != about:
+        about = f"{fit(name, _NAME_WIDTH)}: {about}"
     match task.status:
         case "pending" | "running":
             return f"⇢ {task.id} goes on in the background: {about}", "cyan"

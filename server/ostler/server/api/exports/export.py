@@ -1,16 +1,19 @@
 """A session as one file: JSON Lines, JSON or Markdown, written page by page."""
 
-from collections.abc import AsyncIterator
+import html
+from collections.abc import AsyncIterator, Mapping
 from typing import Final, Protocol
 
 import orjson
 
+from ostler.protocol.agent import AgentInfo
 from ostler.protocol.content import ContentBlock
 from ostler.protocol.errors import TooLarge
-from ostler.protocol.ids import SessionId
+from ostler.protocol.ids import CallId, SessionId
 from ostler.protocol.limits import MAX_BODY_BYTES
 from ostler.protocol.session import Export, ExportFormat, Session, SessionExport
 from ostler.protocol.shapes import Message
+from ostler.server.engine.agents.listing import list_stored_agents
 from ostler.server.engine.journal.session_view import read_session
 from ostler.server.events.chunks import split_chunks
 from ostler.server.events.event_log import EventLog
@@ -45,15 +48,38 @@ async def export_lines(log: EventLog, session: Session, wanted: ExportFormat) ->
     """The file in pieces, one page of messages in memory at a time."""
     writer = _WRITERS[wanted]
     yield writer.render_head(session)
+    parts: AgentParts = {}
+    if wanted == "markdown":  # for people; programs ask for an agent by its id
+        agents = await log.read(lambda snapshot: list_stored_agents(snapshot, session.id))
+        parts = {agent.call_id: agent for agent in agents if agent.call_id is not None}
+    async for piece in _export_history(log, session.id, writer, parts):
+        yield piece
+    yield writer.render_tail()
+
+
+AgentParts = Mapping[CallId, AgentInfo]
+"""Agents by the calls that started them."""
+
+
+async def _export_history(
+    log: EventLog, session_id: SessionId, writer: "_Writer", parts: AgentParts
+) -> AsyncIterator[bytes]:
+    """The messages of a session, and behind each of them those of the agents that its calls have started."""
     first = True
-    async for message in _read_history(log, session.id):
+    async for message in _read_history(log, session_id):
         if long_json.is_long(message):
             for chunk in split_chunks(await read_in_thread(writer.render_message, message, first)):
                 yield chunk
         else:
             yield writer.render_message(message, first)
         first = False
-    yield writer.render_tail()
+        for index in range(len(message.content)) if parts else ():
+            agent = parts.get(CallId(f"{message.id}#{index}"))
+            if agent is not None and agent.agent_id is not None:
+                yield _render_part_head(agent)
+                async for piece in _export_history(log, agent.agent_id, writer, parts):
+                    yield piece
+                yield b"\n</details>\n"
 
 
 async def export_whole(log: EventLog, params: SessionExport) -> Export:
@@ -138,6 +164,13 @@ class _Markdown:
 
     def render_tail(self) -> bytes:
         return b""
+
+
+def _render_part_head(agent: AgentInfo) -> bytes:
+    """An agent's part is one line that opens."""
+    used = f"{agent.usage.input_tokens} tokens in, {agent.usage.output_tokens} out"
+    words = html.escape(f"{agent.name or agent.description} ({agent.kind}): {agent.status}, {used}")
+    return f"\n<details><summary>{words}</summary>\n".encode()
 
 
 def _render_block(block: ContentBlock) -> str:

@@ -1,14 +1,22 @@
-"""The agents below a session, as they are stored."""
+"""The agents below a session: those that are stored, and those that wait for their place."""
 
 from ostler.protocol.agent import AgentInfo, AgentState
 from ostler.protocol.ids import SessionId, TaskId
 from ostler.protocol.shapes import Turn
+from ostler.server.engine.agents.queue import AgentQueue
 from ostler.server.engine.session.agent_facts import find_agent_facts
 from ostler.storage import Snapshot
 
 
-def list_agents(snapshot: Snapshot, session_id: SessionId) -> list[AgentInfo]:
-    """All agents below a session, parents before children."""
+def list_agents(snapshot: Snapshot, session_id: SessionId, queue: AgentQueue) -> list[AgentInfo]:
+    """All agents below a session, parents before children, and those that wait last."""
+    found = list_stored_agents(snapshot, session_id)
+    family = {session_id, *(agent.agent_id for agent in found if agent.agent_id is not None)}
+    return found + queue.list_waiting(family)
+
+
+def list_stored_agents(snapshot: Snapshot, session_id: SessionId) -> list[AgentInfo]:
+    """The agents that have a session, parents before children."""
     _, *members = snapshot.sessions.list_family(session_id)
     if not members:
         return []
@@ -24,6 +32,7 @@ def list_agents(snapshot: Snapshot, session_id: SessionId) -> list[AgentInfo]:
         found.append(
             AgentInfo(
                 agent_id=member.id,
+                call_id=facts.call_id,
                 task_id=tasks.get(member.id),
                 name=facts.name,
                 kind=facts.kind,

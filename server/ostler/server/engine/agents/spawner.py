@@ -15,6 +15,7 @@ from ostler.protocol.shapes import Call, Usage
 from ostler.protocol.turn import TurnOptions
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.agents.model_choice import choose_agent_model
+from ostler.server.engine.agents.queue import AgentQueue
 from ostler.server.engine.agents.running_agent import AgentTaskSource, RunningAgent
 from ostler.server.engine.journal.session_view import append_session_event, resolve_provider
 from ostler.server.engine.session.agent_facts import OPTION, AgentFacts, narrow_mode
@@ -48,6 +49,7 @@ class AgentSpawner:
     get_actor: Callable[[SessionId], Awaitable[SessionActor]]
     is_in_charge: Callable[[LiveSession], bool]
     """Whether a session is still the one in memory: one that was given up, or whose daemon stops, decides nothing."""
+    queue: AgentQueue = field(default_factory=AgentQueue)
     _trees: dict[SessionId, TreeSlots] = field(default_factory=dict)
 
     def list_kinds(self, session: LiveSession) -> tuple[AgentKind, ...]:
@@ -95,11 +97,11 @@ class CallAgents:
         if request.background:
             self._check_background()
         async with self.parent.lend_slot():
-            slot = await self._take_slot(report)
+            slot = await self._take_slot(request, report)
             return await self._run_in(slot, request, report)
         raise AssertionError("the wait is left by its result, or by an exception")
 
-    async def _take_slot(self, report: Callable[[AgentProgress], None]) -> AgentSlot:
+    async def _take_slot(self, request: AgentRequest, report: Callable[[AgentProgress], None]) -> AgentSlot:
         """Wait until fewer agents work in the tree than may; whoever came first is first."""
         began = time.monotonic()
         slot = AgentSlot(self.spawner.get_slots(self.parent.record.root_id))
@@ -114,7 +116,8 @@ class CallAgents:
                     )
 
             group.start_soon(tell)
-            await slot.take()
+            with self.spawner.queue.show(self.parent, request, self.call):
+                await slot.take()
             group.cancel_scope.cancel()
         return slot
 

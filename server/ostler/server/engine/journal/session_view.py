@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ostler.protocol.events import SessionData
 from ostler.protocol.ids import Cursor
 from ostler.protocol.session import Session
-from ostler.protocol.shapes import Ask, Turn, Usage
+from ostler.protocol.shapes import Ask, AskingAgent, Turn, Usage
 from ostler.storage import Scope, Snapshot, Tx
 from ostler.storage.repositories.sessions import SessionRecord
 
@@ -88,6 +88,7 @@ def build_session(
         additional_directories=[] if record.worktree_path else list(record.directories),
         parent_id=record.parent_id,
         root_id=record.root_id,
+        agent=_find_agent(record),
         on_ask=record.on_ask,
         trusted=record.trusted,
         created_at=record.created_at,
@@ -98,3 +99,8 @@ def build_session(
         usage=used or Usage(),
         metadata=record.metadata,
     )
+
+
+def _find_agent(record: SessionRecord) -> AskingAgent | None:
+    facts = record.options.get("agent")  # see engine/session/agent_facts.py, which is a layer above
+    return AskingAgent(name=facts.get("name") or facts["description"], kind=facts["kind"]) if facts else None

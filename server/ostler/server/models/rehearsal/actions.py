@@ -8,6 +8,7 @@ from typing import Any, Final, assert_never
 from ostler.server.models.rehearsal import speech
 from ostler.server.models.rehearsal.steps import (
     Ask,
+    Delegate,
     Find,
     Introduce,
     Join,
@@ -30,7 +31,9 @@ from ostler.server.models.rehearsal.steps import (
 from ostler.server.models.rehearsal.suggestions import suggest_requests
 
 READ_ONLY_TOOLS: Final = frozenset({"Read", "Glob", "Grep"})
-"""Tools that change nothing: their calls may be in one message, and may be repeated."""
+"""Tools that change nothing: their calls may be repeated."""
+PARALLEL_TOOLS: Final = READ_ONLY_TOOLS | {"Agent"}
+"""Tools of which several calls may be in one message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,10 @@ class Call:
     @property
     def is_read_only(self) -> bool:
         return self.tool in READ_ONLY_TOOLS
+
+    @property
+    def is_parallel(self) -> bool:
+        return self.tool in PARALLEL_TOOLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,8 @@ class Capabilities:
     tools: frozenset[str]
     folder: str | None
     """Where relative paths start, as far as it was told."""
+    isolates_agents: bool = False
+    """Agents can work in worktrees of their own."""
 
     def suggest_requests(self) -> list[str]:
         return suggest_requests(self.tools, self.folder)
@@ -147,6 +156,8 @@ def _translate_step(step: Step, words: str, capabilities: Capabilities, *, alone
             return _build_question(step, words, capabilities)
         case Plan():
             return _build_plan(step, words, capabilities)
+        case Delegate():
+            return _build_agents(step, words, capabilities)
         case MakeList():
             return _build_list(step, words, capabilities)
         case Think(about):
@@ -211,6 +222,28 @@ def _build_plan(step: Plan, words: str, capabilities: Capabilities) -> list[Acti
     leave = Call("ExitPlanMode", {"plan": text}, "show the plan", "after")
     work = plan_actions(step.steps, capabilities)
     return [*enter, leave, *_join_actions(work, "after")]
+
+
+_ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+
+
+def _build_agents(step: Delegate, words: str, capabilities: Capabilities) -> list[Action]:
+    """A call for each agent, all of them in one message."""
+    if step.isolated and "Agent" in capabilities.tools and not capabilities.isolates_agents:
+        return [Speech(speech.describe_unisolated(words), words, gives_up=True)]
+    options: dict[str, Any] = {"subagent_type": step.kind} if step.kind else {}
+    if step.in_background:
+        options |= {"run_in_background": True}
+    if step.isolated:
+        options |= {"isolation": "worktree"}
+    actions: list[Action] = []
+    for name, work in zip(_ORDINALS, step.works, strict=False):
+        shown = speech.clip(work, 60)
+        named = {"name": name} if len(step.works) > 1 else {}
+        asked = f"ask the {name} agent to {shown}" if named else f"ask an agent to {shown}"
+        given = {"description": shown, "prompt": work, **named, **options}
+        actions.append(Call("Agent", given, asked, "with" if actions else "apart"))
+    return actions
 
 
 TODO_OF: Final = "the todo of "

@@ -12,6 +12,9 @@ from ostler.server.models.rehearsal.actions import Capabilities
 from ostler.server.prompt.reminders import INTERRUPTED, is_ours
 
 _FOLDER: Final = re.compile(r"^Working directory: (/.*)$", re.MULTILINE)
+_AGENT_ENDED: Final = re.compile(
+    r"<ostler-note>\nThe background task (a[0-9a-z]{8}) (?:is done|has failed|was stopped)\b"
+)
 _ERROR_TAGS: Final = ("<tool_use_error>", "</tool_use_error>")
 
 
@@ -40,6 +43,8 @@ class ParsedMessage:
     calls: list[EarlierCall] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    ended_agents: list[str] = field(default_factory=list)
+    """The tasks of agents in the background that it tells the end of."""
 
 
 def read_capabilities(request: ModelRequest) -> Capabilities:
@@ -47,7 +52,7 @@ def read_capabilities(request: ModelRequest) -> Capabilities:
     chosen = request.extras.get("tool_choice")
     forbidden = isinstance(chosen, dict) and chosen.get("type") == "none"
     tools = frozenset() if forbidden else frozenset(tool["name"] for tool in orjson.loads(request.tools))
-    return Capabilities(tools, _find_folder(request))
+    return Capabilities(tools, _find_folder(request), _isolates_agents(request))
 
 
 def read_since_last_input(messages: Sequence[bytes]) -> list[ParsedMessage]:
@@ -78,11 +83,14 @@ def _parse_message(message: dict[str, Any], *, last: bool) -> tuple[ParsedMessag
             # Whatever stands before it belongs to a turn that has ended.
             parsed.results.clear()
             parsed.texts.clear()
+            parsed.ended_agents.clear()
             interrupted = True
         elif block["type"] == "text" and not is_ours(block["text"]):
             parsed.texts.append(block["text"])
-    # Notifications alone, without a result or a text of a person, are an input, too, with nothing to do about them.
-    return parsed, not parsed.results and (interrupted or last or bool(parsed.texts))
+        elif block["type"] == "text" and (ended := _AGENT_ENDED.match(block["text"])):
+            parsed.ended_agents.append(ended[1])
+    # Notifications alone, without a result or a text of a person, are an input, too.
+    return parsed, not parsed.results and (interrupted or last or bool(parsed.texts or parsed.ended_agents))
 
 
 def _list_blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -98,6 +106,11 @@ def _parse_result(block: dict[str, Any]) -> Result:
     if refused:
         content = content.replace(_ERROR_TAGS[0], "", 1).replace(_ERROR_TAGS[1], "", 1).strip()
     return Result(block["tool_use_id"], content, bool(block.get("is_error")), refused)
+
+
+def _isolates_agents(request: ModelRequest) -> bool:
+    tools = {tool["name"]: tool for tool in orjson.loads(request.tools)}
+    return "isolation" in tools.get("Agent", {}).get("input_schema", {}).get("properties", {})
 
 
 def _find_folder(request: ModelRequest) -> str | None:

@@ -40,6 +40,14 @@ class Progress:
         requested_steps = [requested for text in words if text.strip() for requested in parse(text)]
         self.pending.extend(plan_actions(requested_steps, self.capabilities))
 
+    def add_reports(self, task_ids: Sequence[str]) -> None:
+        """Agents in the background have ended: read what they report."""
+        if "TaskOutput" in self.capabilities.tools:
+            self.pending.extend(
+                Call("TaskOutput", {"task_id": task_id, "block": False}, f"read the report of {task_id}")
+                for task_id in task_ids
+            )
+
     def match_call(self, used: EarlierCall) -> None:
         """Match a call that was made with the action that it was made for."""
         position = next((at for at, action in enumerate(self.pending) if isinstance(action, Call)), None)
@@ -95,6 +103,7 @@ def replay_progress(tail: Sequence[ParsedMessage], capabilities: Capabilities) -
         for used in message.calls:
             progress.match_call(used)
         progress.take_results(message.results)
+        progress.add_reports(message.ended_agents)
         progress.add(message.texts)
     return progress
 

@@ -16,6 +16,7 @@ from ostler.server.models.rehearsal.progress import Outcome, Progress, replay_pr
 
 _MAX_CALLS: Final = 10
 _CHARS_PER_TOKEN: Final = 4
+_BOOKKEEPING: Final = frozenset({"TaskCreate", "TaskUpdate", "EnterPlanMode", "ExitPlanMode"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +80,12 @@ def _build_parts(progress: Progress, unique: str) -> list[ReplyPart]:
 
 
 def _select_calls(pending: deque[Action]) -> list[Call]:
-    """The next calls: several only where none of them changes anything or needs the result of another."""
+    """The next calls: several only where they may run beside each other, and none needs the result of another."""
     calls: list[Call] = []
     for action in pending:
         if not isinstance(action, Call) or len(calls) == _MAX_CALLS:
             break
-        if calls and not (calls[-1].is_read_only and action.is_read_only and action.join != "after"):
+        if calls and not (calls[-1].is_parallel and action.is_parallel and action.join != "after"):
             break
         calls.append(action)
     return calls
@@ -104,10 +105,19 @@ def _render_action(action: Action) -> list[ReplyPart]:
 
 
 def _summarize(progress: Progress) -> list[ReplyPart]:
-    lines = [_describe_outcome(outcome) for outcome in progress.outcomes]
+    lines = [_describe_outcome(outcome) for outcome in progress.outcomes if not _is_bookkeeping(outcome)]
+    if written := sum(outcome.call.tool == "TaskCreate" and _is_bookkeeping(outcome) for outcome in progress.outcomes):
+        lines.append(speech.describe_list(written))
+    if progress.outcomes and not lines:
+        lines.append(speech.ALL_DONE)
     if progress.left_out:
         lines.append(speech.describe_left_out(progress.left_out))
     return [TextPart(line[:1].upper() + line[1:]) for line in lines]
+
+
+def _is_bookkeeping(outcome: Outcome) -> bool:
+    """It went well, and nobody needs to be told: the list and the plan are shown where they stand."""
+    return outcome.status == "done" and outcome.call.tool in _BOOKKEEPING
 
 
 def _describe_outcome(outcome: Outcome) -> str:

@@ -4,12 +4,22 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from ostler.server.models.rehearsal import delegation
 from ostler.server.models.rehearsal.phrases import Phrase, parse_phrase
-from ostler.server.models.rehearsal.steps import Introduce, Join, ListItem, MakeList, Plan, RequestedStep, Unclear
+from ostler.server.models.rehearsal.steps import (
+    Delegate,
+    Introduce,
+    Join,
+    ListItem,
+    MakeList,
+    Plan,
+    RequestedStep,
+    Unclear,
+)
 from ostler.server.models.rehearsal.verbs import COMMANDS, VERBS
 
-HOLDERS: Final = ("plan", "make a list", "make a todo list")
-"""Verbs of requests that hold requests of their own, and so go on to the end."""
+LISTS: Final = ("make a list", "make a todo list")
+HOLDERS: Final = ("plan", *LISTS)
 MAX_CHARS: Final = 50_000
 MAX_STEPS: Final = 100
 MAX_ITEMS: Final = 30
@@ -23,7 +33,8 @@ _FILLERS: Final = (
 )
 _START: Final = re.compile(
     rf"(?:[-*•]\s+|\d{{1,3}}[.)]\s+)?(?P<fill>(?:(?:{_FILLERS})\b[,:!.]?\s+){{0,4}})"
-    rf"(?P<verb>{'|'.join(sorted([*VERBS, *HOLDERS], key=len, reverse=True))})(?=[\s\0:;,!?]|$|\.(?:\s|$))"
+    rf"(?P<verb>(?P<holder>{delegation.VERB}|{'|'.join(sorted(HOLDERS, key=len, reverse=True))})"
+    rf"|{'|'.join(sorted(VERBS, key=len, reverse=True))})(?=[\s\0:;,!?]|$|\.(?:\s|$))"
 )
 _JOINER: Final = re.compile(r"[;\n][;\s]*|,\s+|(?<=\S)\.\s+|\b(?:and|then|afterwards)\b\s*")  # a dot alone is a folder
 _AFTER: Final = re.compile(r"\b(?:then|afterwards|next|finally|lastly)\b")
@@ -35,8 +46,8 @@ _SHELL_WORDS: Final = frozenset({"find", "wait"})
 """After `run …;` these are more likely the next command than the next step."""
 
 
-def parse(text: str, *, planning: bool = False) -> list[RequestedStep]:
-    """The steps in order; what is not understood is among them, and says so."""
+def parse(text: str, *, inside: frozenset[str] = frozenset()) -> list[RequestedStep]:
+    """The steps in order; what is not understood is among them, and says so. `inside`: the verbs that hold it."""
     if len(text) > MAX_CHARS:
         return [
             RequestedStep(Unclear(f"That is longer than the {MAX_CHARS:,} characters that I read."), _shorten(text))
@@ -44,7 +55,7 @@ def parse(text: str, *, planning: bool = False) -> list[RequestedStep]:
     whole = parse_phrase(text)
     if whole.mask.strip(" .!?") in _GREETINGS:
         return [RequestedStep(Introduce(), whole.text)]
-    found = [requested for piece, join in _split_request(whole) for requested in _parse_piece(piece, join, planning)]
+    found = [requested for piece, join in _split_request(whole) for requested in _parse_piece(piece, join, inside)]
     if len(found) > MAX_STEPS:
         rest = RequestedStep(
             Unclear(f"I take at most {MAX_STEPS} steps at a time."), f"the other {len(found) - MAX_STEPS} steps"
@@ -58,8 +69,8 @@ def _split_request(whole: Phrase) -> Iterator[tuple[Phrase, Join]]:
     start = 0
     join: Join = "apart"
     verb = _START.match(whole.mask)
-    # What is planned, or listed, has its own joining words: it goes on to the end.
-    while not (verb and verb["verb"] in HOLDERS):
+    # What is planned, listed or handed over has its own joining words: it goes on to the end.
+    while not (verb and verb["holder"]):
         cut = _find_next_cut(whole, verb.end() if verb else start, verb["verb"] if verb else "")
         if cut is None:
             break
@@ -86,14 +97,15 @@ def _choose_join(joiner: str, fillers: str) -> Join:
     return "with" if joiner.startswith(("and", ",")) else "apart"
 
 
-def _parse_piece(piece: Phrase, join: Join, planning: bool) -> list[RequestedStep]:
+def _parse_piece(piece: Phrase, join: Join, inside: frozenset[str]) -> list[RequestedStep]:
     verb = _START.match(piece.mask)
     if verb is None:
         return [RequestedStep(Unclear(), _shorten(piece.text), join)]
     rest = piece.cut(verb.end()).strip_prefix(_COLON)
     words = _shorten(piece.text[verb.start("verb") :])
-    if verb["verb"] in HOLDERS:
-        return [RequestedStep(_parse_holder(verb["verb"], rest, planning=planning), words, join)]
+    if verb["holder"]:
+        written = piece.text[verb.start("verb") : verb.end("verb")]
+        return [RequestedStep(_parse_holder(written, rest, inside), words, join)]
     steps = VERBS[verb["verb"]](rest)
     if len(steps) == 1:
         return [RequestedStep(steps[0], words, join)]
@@ -101,14 +113,18 @@ def _parse_piece(piece: Phrase, join: Join, planning: bool) -> list[RequestedSte
     return [RequestedStep(step, words, join if at == 0 else "with") for at, step in enumerate(steps)]
 
 
-def _parse_holder(verb: str, rest: Phrase, *, planning: bool) -> Plan | MakeList | Unclear:
-    if planning:
+def _parse_holder(verb: str, rest: Phrase, inside: frozenset[str]) -> Plan | MakeList | Delegate | Unclear:
+    """A request that holds requests of its own: a plan may hold a list, and both may hold work for agents."""
+    held = verb.lower()
+    if held not in HOLDERS:
+        return delegation.parse_delegation(verb, rest, _split_request)
+    if inside.intersection(LISTS) or (inside and held == "plan"):
         return Unclear("A plan or a list cannot hold another one.")
-    return _parse_plan(rest) if verb == "plan" else _parse_list(rest)
+    return _parse_plan(rest) if held == "plan" else _parse_list(rest)
 
 
 def _parse_plan(rest: Phrase) -> Plan | Unclear:
-    steps = parse(rest.strip_prefix(_TO).text, planning=True) if rest else []
+    steps = parse(rest.strip_prefix(_TO).text, inside=frozenset({"plan"})) if rest else []
     return Plan(tuple(steps)) if steps else Unclear("Say what to plan: `plan read FILE then run COMMAND`.")
 
 
@@ -120,7 +136,7 @@ def _parse_list(rest: Phrase) -> MakeList | Unclear:
 
 def _parse_item(subject: str) -> tuple[RequestedStep, ...]:
     """What an item asks for; nothing where not all of it is understood."""
-    steps = parse(subject, planning=True)
+    steps = parse(subject, inside=frozenset(LISTS))
     unclear = any(isinstance(requested.step, Unclear | Introduce) for requested in steps)
     return () if unclear else tuple(steps)
 

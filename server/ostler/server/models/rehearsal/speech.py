@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 PLAN_ONLY: Final = "This is only a plan. Say the same without `plan`, and I do it."
+ALL_DONE: Final = "That is done."
 NOTHING_TO_DO: Final = "There is nothing for me to do about that."
 
 _NOTHING_PRINTED: Final = "(Bash completed with no output)"
@@ -42,6 +43,14 @@ def describe_missing_tools(tools: Sequence[str], words: str) -> str:
 
 def describe_unasked(question: str) -> str:
     return f"I cannot ask here, because `AskUserQuestion` is not among my tools. I would have asked: {question}"
+
+
+def describe_unisolated(words: str) -> str:
+    return f"I cannot do “{clip(words, 80)}” here: agents do not work in worktrees of their own."
+
+
+def describe_list(items: int) -> str:
+    return f"The list has {items} new item{'' if items == 1 else 's'}."
 
 
 def describe_left_out(descriptions: Sequence[str]) -> str:

@@ -75,6 +75,18 @@ class ListItem:
 
 
 @dataclass(frozen=True, slots=True)
+class Delegate:
+    """Hand work to agents."""
+
+    works: tuple[str, ...]
+    """What each of them is to do."""
+    kind: str | None = None
+    in_background: bool = False
+    isolated: bool = False
+    """Each works in a git worktree of its own."""
+
+
+@dataclass(frozen=True, slots=True)
 class Think:
     about: str
 
@@ -122,6 +134,7 @@ Step = (
     | Ask
     | Plan
     | MakeList
+    | Delegate
     | Think
     | Say
     | Wait

@@ -40,6 +40,7 @@ def _build_requests(file: str | None, folder: str | None) -> Iterator[tuple[set[
     yield {"Bash", "TaskOutput"}, "run `sleep 20; echo done` in the background"
     yield {"AskUserQuestion"}, "ask me which one: tea, coffee or water"
     yield {"Read", "Bash"}, f"plan read {file} then run ls -l" if file else None
+    yield {"Agent"}, f"ask two agents to read {file} and run ls -l" if file else None
     yield set(), "think about horses then say done"
 
 
