@@ -114,11 +114,11 @@ class Connection(asyncio.Protocol):
         if self._response.has_begun:
             self._writable.set()
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
         self._lost.set()
         if self._response is not None:
-            self._response.end(error)
+            self._response.end(exc)
         self._writable.set()
 
     def pause_writing(self) -> None:
