@@ -62,10 +62,12 @@ async def test_it_gets_json_on_stdin_and_runs_in_the_project_folder(project: Pro
 
 
 async def test_no_key_and_no_token_is_in_its_environment(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
-    monkeypatch.setenv("OSTLER_TOKEN", "t-secret")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-7351")
+    monkeypatch.setenv("OSTLER_TOKEN", "t-7352")
     await project.run("PreToolUse", command("env > seen"))
-    assert "secret" not in (project.folder / "seen").read_text()
+    seen = (project.folder / "seen").read_text()
+    assert "sk-7351" not in seen
+    assert "t-7352" not in seen
 
 
 async def test_exit_0_without_words_says_nothing(project: Project) -> None:

@@ -1,8 +1,9 @@
 """A site that answers what a test says, byte for byte."""
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
+
+from tests.support.connections import serve_connections
 
 Answer = bytes | Callable[[asyncio.StreamWriter], Awaitable[None]]
 
@@ -26,19 +27,14 @@ class Site:
         self.pages: dict[str, Answer] = {}
         self.requests: list[str] = []
         """The request lines and headers that came."""
-        self._serving: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> "Site":
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port: int = self._server.sockets[0].getsockname()[1]
+        self._server = serve_connections(self._answer)
+        self.port = await self._server.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-        for task in self._serving:
-            task.cancel()
-        await asyncio.gather(*self._serving, return_exceptions=True)
-        await self._server.wait_closed()
+        await self._server.__aexit__(None, None, None)
 
     def put(self, path: str, answer: Answer) -> str:
         """The address of a page that it has from now on."""
@@ -48,24 +44,13 @@ class Site:
     def url(self, path: str, host: str = "127.0.0.1") -> str:
         return f"http://{host}:{self.port}{path}"
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._serving.add(task)
-        try:
-            await self._answer(reader, writer)
-        finally:
-            writer.close()
-            self._serving.discard(task)
-
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            self.requests.append(head)
-            path = head.split(" ")[1]
-            answer = self.pages.get(path, respond("nothing here", code=404))
-            if isinstance(answer, bytes):
-                writer.write(answer)
-                await writer.drain()
-            else:
-                await answer(writer)
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        self.requests.append(head)
+        path = head.split(" ")[1]
+        answer = self.pages.get(path, respond("nothing here", code=404))
+        if isinstance(answer, bytes):
+            writer.write(answer)
+            await writer.drain()
+        else:
+            await answer(writer)

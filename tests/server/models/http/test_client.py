@@ -1,9 +1,8 @@
 """The HTTP client against servers that answer byte by byte as a test says, also what no server should answer."""
 
 import asyncio
-import contextlib
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import anyio
@@ -13,9 +12,10 @@ from ostler.server.models.http.address import Address
 from ostler.server.models.http.client import HttpClient
 from ostler.server.models.http.errors import ConnectionBroken, NotHttp, ProxyRefused, SilenceTimeout
 from ostler.server.models.http.response import Response
+from tests.support.connections import Serve as Handler
+from tests.support.connections import serve_connections
 
 pytestmark = pytest.mark.anyio
-Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 LONG = [b"x" * 1024 * 1024] * 12
 """More than what the buffers between two processes hold."""
 
@@ -24,13 +24,8 @@ LONG = [b"x" * 1024 * 1024] * 12
 async def serve(handle: Handler) -> AsyncIterator[tuple[HttpClient, Address]]:
     """A client of a server that does this with each connection."""
 
-    async def handle_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):  # the client has left
-            await handle(reader, writer)
-        writer.close()
-
-    async with await asyncio.start_server(handle_one, "127.0.0.1", 0) as server:
-        address = Address.parse(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/messages")
+    async with serve_connections(handle) as port:
+        address = Address.parse(f"http://127.0.0.1:{port}/v1/messages")
         client = HttpClient(address, headers={"x-api-key": "k"}, proxy=None, tls=None, connect_seconds=5)
         try:
             yield client, address

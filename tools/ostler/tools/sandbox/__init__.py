@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ostler.tools.sandbox.executables import clean_path, resolve_program
     from ostler.tools.sandbox.guarded_names import record_approved_write
     from ostler.tools.sandbox.keyring import leave_session_keyring
+    from ostler.tools.sandbox.network.proxy import Proxy
     from ostler.tools.sandbox.probe import describe_support, probe_sandbox
     from ostler.tools.sandbox.profile import NotProtectable, Profile
     from ostler.tools.sandbox.protection import (
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
         release_noted_placeholders,
         release_placeholders,
     )
-    from ostler.tools.sandbox.proxy import Proxy
     from ostler.tools.sandbox.seatbelt import render_macos_profile
 
 __all__ = [
@@ -59,7 +59,7 @@ __getattr__ = export_lazily(
         "NoSandbox": "bubblewrap",
         "NotProtectable": "profile",
         "Profile": "profile",
-        "Proxy": "proxy",
+        "Proxy": "network.proxy",
         "check_protection": "protection",
         "clean_path": "executables",
         "confine_environment": "environment",

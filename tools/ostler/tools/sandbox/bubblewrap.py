@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Final, assert_never
 
 from ostler.tools.fs import paths
-from ostler.tools.sandbox import forwarder
 from ostler.tools.sandbox.kernel import seccomp
 from ostler.tools.sandbox.kernel.limits import build_limit_prefix
 from ostler.tools.sandbox.mounts import MountKind, plan_mounts
+from ostler.tools.sandbox.network import forwarder
 from ostler.tools.sandbox.probe import FLAGS
 from ostler.tools.sandbox.profile import Profile
 from ostler.tools.tool_config import Support

@@ -124,7 +124,7 @@ async def _agents(chat: "ChatSession", rest: str) -> None:
 
 
 async def _todos(chat: "ChatSession", rest: str) -> None:
-    from ostler.clients.cli.commands.todos import format_todo
+    from ostler.clients.cli.render.todo import format_todo
 
     found = (await chat.ostler.request("todo/list", {"session_id": chat.session.id}))["todos"]
     for todo in found:

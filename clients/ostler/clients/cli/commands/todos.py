@@ -1,12 +1,13 @@
 """`todos`: the work list of a session, which its agent writes and people may edit."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ostler.clients.cli.context import run_with_daemon
 from ostler.clients.cli.help import CommandGroup
-from ostler.clients.cli.output import Colour, Format, colourize, note, sanitize, say, say_json
+from ostler.clients.cli.output import Format, note, say, say_json
+from ostler.clients.cli.render.todo import format_todo
 from ostler.clients.cli.session_choice import FolderOption, SessionOption, choose_session, fetch_all_pages
 
 if TYPE_CHECKING:
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.")]
 TodoArgument = Annotated[str, typer.Argument(metavar="ID", help="An item's id, as `ostler todos` shows it.")]
 Status = Literal["pending", "in_progress", "completed"]
-
-MARKS: Final[dict[str, str]] = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
-_COLOURS: Final[dict[str, Colour]] = {"in_progress": "yellow", "completed": "dim"}
 
 group = CommandGroup(help="Show and edit the work list of a session.\n\nWithout a command: the list.")
 
@@ -117,15 +115,3 @@ def _show(found: dict[str, Any], format: Format) -> None:
         say(format_todo(todo, found["todos"]))
     if not found["todos"]:
         note("The work list is empty.")
-
-
-def format_todo(todo: dict[str, Any], todos: list[dict[str, Any]]) -> str:
-    """An item in a line: its mark, id and subject, and what it waits for that is still open."""
-    done = {each["id"] for each in todos if each["status"] == "completed"}
-    waits = [each for each in todo["blocked_by"] if each not in done]
-    more = [f"waits for {', '.join(waits)}"] if waits else []
-    more += [todo["owner"]] if todo["owner"] else []
-    # A model may have given it an id of its own, and a subject of several lines.
-    line = sanitize(f"{MARKS[todo['status']]} {todo['id']}. {' '.join(todo['subject'].split())}")
-    line = colourize(line, _COLOURS[todo["status"]]) if todo["status"] in _COLOURS else line
-    return f"{line}{colourize('  ' + sanitize(', '.join(more)), 'dim') if more else ''}"

@@ -7,7 +7,7 @@ from typing import Final, Self
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 _PORTS: Final = {"http": 80, "https": 443}
-_SAFE: Final = "/%:@!$&'()*+,;=?~-._"
+_SAFE: Final = "/%:@!$&'+()*,;=?~-._"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
 from ostler.tools.sandbox import Proxy
-from ostler.tools.sandbox.allowlist import HostAllowlist, is_public
+from ostler.tools.sandbox.network.allowlist import HostAllowlist, is_public
 from tests.support.tables import try_each
 from tests.tools.sandbox.sandbox_harness import SandboxHarness, find_python
 

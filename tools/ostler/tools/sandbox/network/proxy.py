@@ -19,7 +19,7 @@ import anyio
 from anyio.abc import ByteStream, Listener, SocketAttribute, SocketStream, TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from ostler.tools.sandbox.allowlist import HostAllowlist, is_public, normalize_host, parse_address
+from ostler.tools.sandbox.network.allowlist import HostAllowlist, is_public, normalize_host, parse_address
 
 _MAX_HEAD: Final = 64 * 1024
 _MAX_CONNECTIONS: Final = 64
