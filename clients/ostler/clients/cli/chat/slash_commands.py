@@ -1,6 +1,7 @@
 """Slash commands: lines that begin with a slash are for this terminal, not for the agent."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ostler.clients.cli.output import fit, strip_colours
@@ -14,26 +15,30 @@ from ostler.protocol.task import TaskList, TaskRef
 if TYPE_CHECKING:
     from ostler.clients.cli.chat.session import ChatSession
 
-HELP: Final = """\
-Words go to the agent; while a turn runs they steer it. An open ask takes the keys that it shows.
-  /help           this
-  /interrupt      stop the turn, as Esc and Ctrl-C do
-  /say TEXT       words for the agent, also while it asks something
-  /queue TEXT     a further turn, after the one that runs
-  /mode M         default, acceptEdits, plan, auto, dontAsk or bypassPermissions
-  /model M        the model of the turns to come
-  /background     let the command that runs go on in the background, as Ctrl-B does
-  /tasks          what runs in the background
-  /stop TASK      end one of those
-  /agents         the agents that work for this session, or wait for their place
-  /todos          the work list
-  /asks           what is asked, here and elsewhere
-  /sessions       the other sessions
-  /quit           leave, as Ctrl-D does; the turn goes on"""
-
+_HELP_HEAD: Final = "Words go to the agent; while a turn runs they steer it. An open ask takes the keys that it shows."
+_HELP_WIDTH: Final = 15
 _TASK_WIDTH: Final = 100
 
-SlashCommand = Callable[["ChatSession", str], Awaitable[None]]
+Run = Callable[["ChatSession", str], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCommand:
+    """A row of the table below: /help, completion and the page about the terminal are made of it."""
+
+    name: str
+    help: str
+    """What it does, in one line."""
+    run: Run
+    """What does it, with the rest of the line."""
+    argument: str = ""
+    """What stands behind it, as /help shows it: `TEXT`."""
+    aliases: tuple[str, ...] = ()
+    """Further names, which /help leaves out."""
+
+    @property
+    def usage(self) -> str:
+        return f"{self.name} {self.argument}".rstrip()
 
 
 async def run_slash_command(chat: "ChatSession", line: str) -> bool:
@@ -41,16 +46,24 @@ async def run_slash_command(chat: "ChatSession", line: str) -> bool:
     name, _, rest = line.strip().partition(" ")
     if not name.startswith("/") or "/" in name[1:]:
         return False  # words, or a path
-    command = _COMMANDS.get(name)
+    command = find_slash_command(name)
     if command is None:
         chat.tell(f"There is no {name}. /help lists what there is.", "yellow")
     else:
-        await command(chat, rest.strip())
+        await command.run(chat, rest.strip())
     return True
 
 
+def find_slash_command(name: str) -> SlashCommand | None:
+    return next((one for one in SLASH_COMMANDS if name == one.name or name in one.aliases), None)
+
+
+def format_help() -> str:
+    return "\n".join([_HELP_HEAD, *(f"  {one.usage:<{_HELP_WIDTH}} {one.help}" for one in SLASH_COMMANDS)])
+
+
 async def _help(chat: "ChatSession", rest: str) -> None:
-    chat.tell(HELP)
+    chat.tell(format_help())
 
 
 async def _quit(chat: "ChatSession", rest: str) -> None:
@@ -151,20 +164,20 @@ async def _sessions(chat: "ChatSession", rest: str) -> None:
         chat.tell(strip_colours(line), None)
 
 
-_COMMANDS: Final[dict[str, SlashCommand]] = {
-    "/help": _help,
-    "/quit": _quit,
-    "/exit": _quit,
-    "/interrupt": _interrupt,
-    "/say": _say,
-    "/queue": _queue,
-    "/mode": _mode,
-    "/model": _model,
-    "/background": _background,
-    "/tasks": _tasks,
-    "/stop": _stop,
-    "/agents": _agents,
-    "/todos": _todos,
-    "/asks": _asks,
-    "/sessions": _sessions,
-}
+SLASH_COMMANDS: Final = (
+    SlashCommand("/help", "this", _help),
+    SlashCommand("/interrupt", "stop the turn, as Esc and Ctrl-C do", _interrupt),
+    SlashCommand("/say", "words for the agent, also while it asks something", _say, "TEXT"),
+    SlashCommand("/queue", "a further turn, after the one that runs", _queue, "TEXT"),
+    SlashCommand("/mode", "default, acceptEdits, plan, auto, dontAsk or bypassPermissions", _mode, "M"),
+    SlashCommand("/model", "the model of the turns to come", _model, "M"),
+    SlashCommand("/background", "let the command that runs go on in the background, as Ctrl-B does", _background),
+    SlashCommand("/tasks", "what runs in the background", _tasks),
+    SlashCommand("/stop", "end one of those", _stop, "TASK"),
+    SlashCommand("/agents", "the agents that work for this session, or wait for their place", _agents),
+    SlashCommand("/todos", "the work list", _todos),
+    SlashCommand("/asks", "what is asked, here and elsewhere", _asks),
+    SlashCommand("/sessions", "the other sessions", _sessions),
+    SlashCommand("/quit", "leave, as Ctrl-D does; the turn goes on", _quit, aliases=("/exit",)),
+)
+"""All of them. A further one is a row here, and nothing else has to know of it."""
