@@ -44,10 +44,16 @@ from ostler.server.engine.journal.session_view import (
     resolve_provider,
     store_session,
 )
-from ostler.server.engine.session.effective_settings import FLAG_RULES, GRANTS, enter_mode
+from ostler.server.engine.session.effective_settings import (
+    FLAG_RULES,
+    GRANTS,
+    check_mode,
+    check_policy_mode,
+    enter_mode,
+)
 from ostler.server.events.event_log import EventLog
 from ostler.server.rpc.paging import make_page_token, parse_page_token
-from ostler.server.settings import POLICY, PolicyLimits, Settings, check_lists, resolve_default_mode
+from ostler.server.settings import Settings, check_lists, resolve_default_mode
 from ostler.server.settings.entries import check_server_entry
 from ostler.server.settings.trust import build_trust_record, is_trusted
 from ostler.storage import Snapshot, Tx
@@ -332,17 +338,12 @@ class SessionMethods:
         return (await self.log.read(lambda snapshot: snapshot.sessions.get(session_id))).root_id
 
     def check_mode(self, mode: Mode) -> None:
-        if mode == "bypassPermissions" and not self.configuration.current.permissions.allow_bypass:
-            raise ModeForbidden(
-                "The mode bypassPermissions is off. Set `[permissions] allow_bypass = true` in "
-                f"{self.configuration.path} to allow it.",
-                mode=mode,
-            )
-        _check_policy_mode(mode, self.engine.shared.settings.limits)
+        allow_bypass = self.configuration.current.permissions.allow_bypass
+        check_mode(mode, self.engine.shared.settings.limits, self.configuration.path, allow_bypass=allow_bypass)
 
     def _check_frozen_mode(self, settings: Settings, params: SessionCreate) -> None:
         if "mode" in params.model_fields_set:
-            _check_policy_mode(params.mode, settings.limits)
+            check_policy_mode(params.mode, settings.limits)
         frozen = settings.frozen_mode
         if frozen is not None and "mode" in params.model_fields_set and params.mode != frozen:
             raise ModeForbidden(f"The policy of this machine wants the mode {frozen}, and no other.", mode=params.mode)
@@ -435,8 +436,3 @@ def _strip_results(message: Message) -> Message:
 async def _check_folders(paths: list[str]) -> list[str]:
     # On a thread: a folder on a network mount that is gone can take its time.
     return await asyncio.get_running_loop().run_in_executor(None, lambda: [check_folder(path) for path in paths])
-
-
-def _check_policy_mode(mode: Mode, limits: PolicyLimits) -> None:
-    if mode in limits.forbidden_modes:
-        raise ModeForbidden(f"The policy of this machine ({POLICY}) forbids the mode {mode}.", mode=mode)

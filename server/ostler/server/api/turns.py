@@ -50,12 +50,7 @@ class TurnMethods:
 
     async def start(self, params: TurnStart, actor: SessionActor) -> Turn:
         key = idempotency.make_key(TURN_START.name, params)
-        if key is not None and (answer := await self._find_earlier_answer(key)) is not None:
-            return Turn.model_validate_json(answer)
-        if params.mode is not None:
-            self.sessions.check_mode(params.mode)
-        options = TurnOptions.model_validate({name: getattr(params, name) for name in _OPTIONS})
-        return await actor.start(TurnRequest(options, queue=params.queue, key=key))
+        return await actor.start(TurnRequest(_get_options(params), queue=params.queue, key=key))
 
     async def steer(self, params: TurnSteer, actor: SessionActor, turn: Turn) -> Turn:
         return await actor.steer(turn.id, params.input, now=params.now)
@@ -130,9 +125,8 @@ class TurnMethods:
         if session_id is None:
             build_answer_tools(params.output_schema)  # raised before there is a session that nobody would use
             session_id = await self._create_session(params, key)
-        options = TurnOptions.model_validate({name: getattr(params, name) for name in _OPTIONS})
         actor = await self.engine.get_actor(session_id)
-        turn = await actor.start(TurnRequest(options, on_ask=params.on_ask, key=key))
+        turn = await actor.start(TurnRequest(_get_options(params), on_ask=params.on_ask, key=key))
         return session_id, turn.id
 
     async def _create_session(self, params: Run, key: Key | None) -> SessionId:
@@ -166,6 +160,10 @@ class TurnMethods:
         if turn is None:
             raise TurnNotFound(turn_id)
         return turn
+
+
+def _get_options(params: TurnStart | Run) -> TurnOptions:
+    return TurnOptions.model_validate({name: getattr(params, name) for name in _OPTIONS})
 
 
 def _read_turn(snapshot: Snapshot, turn_id: TurnId) -> tuple[Turn | None, bool]:

@@ -296,7 +296,7 @@ def _make_engine(
         max_output,
         tool_counts,
     )
-    return Engine(log, services, shared, places.config_file.parent)
+    return Engine(log, services, shared, places.config_file)
 
 
 def _stop_soon(stopping: anyio.Event) -> None:

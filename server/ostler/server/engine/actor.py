@@ -80,9 +80,12 @@ class SessionActor:
     # Methods of the protocol.
 
     async def start(self, start: TurnRequest) -> Turn:
-        """Start a turn, or queue it behind the one that runs."""
+        """Start a turn, or queue it behind the one that runs; a repeated request gets the turn of the first."""
         async with self.lock:
             self.used_at = time.monotonic()
+            # Before any check: what was valid the first time may not be any more.
+            if start.key is not None and (earlier := await self._find_earlier(start.key)) is not None:
+                return earlier
             if self._stopping:
                 raise SessionNotFound(self.record.id)
             if self.record.status == "archived":
@@ -102,6 +105,10 @@ class SessionActor:
                 self._queued += queued.id == turn.id  # not where the same key was used before
                 return queued
             return await self._begin_turn(turn, blocks, settings, start.options.mode, stored, start.key)
+
+    async def _find_earlier(self, key: Key) -> Turn | None:
+        answer = await self.live.journal.log.read(lambda snapshot: snapshot.idempotency.find_answer(key))
+        return None if answer is None else Turn.model_validate_json(answer)
 
     async def _read_input(self, start: TurnRequest) -> list[dict[str, Any]]:
         if start.by_model:  # a mention in it would read a file that no rule was asked about

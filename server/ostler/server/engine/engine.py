@@ -68,11 +68,11 @@ class _Loading:
 class Engine:
     """The registry of live sessions: loads, evicts, wakes and stops them."""
 
-    def __init__(self, log: EventLog, services: TurnServices, shared: SharedServices, config_folder: Path) -> None:
+    def __init__(self, log: EventLog, services: TurnServices, shared: SharedServices, config_file: Path) -> None:
         self.log = log
         self.services = services
         self.shared = shared
-        self._config_folder = config_folder
+        self._config_file = config_file
         self._actors: dict[SessionId, SessionActor] = {}
         self._loading: dict[SessionId, _Loading] = {}
         self._group: TaskGroup | None = None
@@ -242,7 +242,7 @@ class Engine:
         )
         await self.settings_loader.load(live)
         assert self._group is not None
-        turn_setup = TurnSetup(live, self.services, self._config_folder)
+        turn_setup = TurnSetup(live, self.services, self._config_file)
         actor = SessionActor(
             live, self.services, self._group, turn_setup, self._give_up, self.settings_loader, stored.last_reason
         )

@@ -16,6 +16,7 @@ from ostler.server.engine.calls.authorize import Authorizer
 from ostler.server.engine.calls.call_run import CallRun
 from ostler.server.engine.calls.call_writer import CallWriter, MessageDraft
 from ostler.server.engine.calls.concurrency import CallConcurrency, CallState
+from ostler.server.engine.calls.parse_input import parse_call
 from ostler.server.engine.calls.pipeline import Pipeline
 from ostler.server.engine.calls.spans import Spans
 from ostler.server.engine.calls.stages import Ended
@@ -42,6 +43,7 @@ class Executor:
         self,
         group: TaskGroup,
         session: LiveSession,
+        toolset: ToolSet,
         pipeline: Pipeline,
         writer: CallWriter,
         message_id: MessageId,
@@ -52,6 +54,7 @@ class Executor:
         self.calls = writer.runs
         self._group = group
         self._session = session
+        self._toolset = toolset
         self._pipeline = pipeline
         self._writer = writer
         self._turn_id = turn_id
@@ -111,7 +114,7 @@ class Executor:
             slot.state = CallState.DONE
             run = CallRun(use, slot, Ended(call, messages=messages), ask, spans)
         else:
-            found = self._pipeline.look_up(use, call, spans)
+            found = parse_call(self._toolset, use, call, spans)
             slot.safe = found.is_safe
             spans.begin("order")
             run = CallRun(use, slot, found, ask, spans)
@@ -274,10 +277,10 @@ class CallRunner:
         config = self.config()
         writer = CallWriter(self.session.journal, draft)
         authorizer = Authorizer(self.session, self.asks, self.state, writer, config.asks.expire_seconds)
-        pipeline = Pipeline(self.session, self.toolset, authorizer, self.state, writer, config.results, self.counts)
+        pipeline = Pipeline(self.session, authorizer, self.state, writer, config.results, self.counts)
         limit = config.turns.tool_concurrency
         turn_id = self.state.turn.id
-        self.executor = Executor(self.group, self.session, pipeline, writer, message_id, turn_id, limit)
+        self.executor = Executor(self.group, self.session, self.toolset, pipeline, writer, message_id, turn_id, limit)
         return self.executor
 
     def interrupt(self, by: str) -> None:

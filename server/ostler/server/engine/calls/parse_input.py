@@ -1,4 +1,4 @@
-"""Parses a tool's input from what the model wrote: common mistakes are repaired, others explained to the model."""
+"""Parses calls from what the model wrote: common mistakes of the input are repaired, others explained to the model."""
 
 from itertools import islice
 from typing import Any
@@ -7,7 +7,13 @@ import orjson
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from ostler.protocol.shapes import Call
 from ostler.server.engine.calls.repair_input import InputRepair
+from ostler.server.engine.calls.spans import Spans
+from ostler.server.engine.calls.stages import Parsed, Unusable, set_input
+from ostler.server.models.assembler import ToolUse
+from ostler.server.observability import logs
+from ostler.tools.registry import ToolSet
 from ostler.tools.text import cut_text_with_count
 from ostler.tools.tool import AnyTool, ToolInput
 
@@ -21,6 +27,31 @@ _MAX_ROUNDS = 4
 
 class BadInput(Exception):
     """The input cannot be used; the message is for the model."""
+
+
+def parse_call(toolset: ToolSet, use: ToolUse, call: Call, spans: Spans) -> Unusable | Parsed:
+    """Steps 1 and 2 of a call: find its tool, and parse its input."""
+    spans.begin("look_up")
+    tool = toolset.find(use.name)
+    if isinstance(tool, str):
+        return Unusable(call, tool)
+    call = call.changed(tool=tool.name, interrupt=tool.interrupt)
+    if use.input_error is not None:
+        return Unusable(call, use.input_error, tool)
+    spans.begin("schema")
+    try:
+        parsed_input, repaired = parse_input(tool, call.input, use.name)
+        return set_input(tool, parsed_input, call, repaired)
+    except BadInput as error:
+        return Unusable(call, str(error), tool)
+    except Exception as error:  # noqa: BLE001 - a boundary: tools come from anywhere, and so do their errors
+        return Unusable(call, report_tool_error(call, error), tool)
+
+
+def report_tool_error(call: Call, error: Exception) -> str:
+    """Log what a tool raised; returns the message for the model."""
+    logs.log.error("tool_failed", tool=call.tool, exc_info=error)
+    return f"The tool {call.tool} failed: {type(error).__name__}: {error}"
 
 
 def parse_input(tool: AnyTool, raw_input: dict[str, Any], name: str | None = None) -> tuple[ToolInput, dict[str, Any]]:

@@ -1,6 +1,6 @@
-"""The nine steps of one call: look up, schema, validate, hooks, permission, run, render, persist, hooks again.
+"""The steps of one call after it was parsed: validate, hooks, permission, run, render, persist, hooks again.
 
-Any step can end the call with an error for the model.
+Any step can end the call with an error for the model. The first two, look up and schema, are `parse_call`.
 """
 
 import time
@@ -20,11 +20,10 @@ from ostler.server.engine.calls.authorize import Authorizer, CallFailed, Denied
 from ostler.server.engine.calls.call_run import CallRun
 from ostler.server.engine.calls.call_writer import CallWriter
 from ostler.server.engine.calls.client_diagnostics import make_diagnostics
-from ostler.server.engine.calls.parse_input import BadInput, parse_input
+from ostler.server.engine.calls.parse_input import report_tool_error
 from ostler.server.engine.calls.render import RenderedResult, limit_messages, render_result
 from ostler.server.engine.calls.result_limits import cut_fields, limit_result
-from ostler.server.engine.calls.spans import Spans
-from ostler.server.engine.calls.stages import Authorized, Ended, Parsed, Running, Unusable, set_input
+from ostler.server.engine.calls.stages import Authorized, Ended, Parsed, Running, Unusable
 from ostler.server.engine.calls.stored_results import OwnedResults
 from ostler.server.engine.journal.calls import CompletedCall
 from ostler.server.engine.permissions.decide import uses_classifier, uses_grants
@@ -37,12 +36,10 @@ from ostler.server.engine.tasks.tool_adapter import SessionTasks
 from ostler.server.engine.todos.tool_adapter import SessionTodos
 from ostler.server.engine.web.session_web import SessionWeb
 from ostler.server.engine.worktrees.session_worktrees import SessionWorktrees
-from ostler.server.models.assembler import ToolUse
 from ostler.server.observability import logs
 from ostler.server.observability.metrics import ToolCounts
 from ostler.storage import Scope
 from ostler.tools.context import ToolContext
-from ostler.tools.registry import ToolSet
 from ostler.tools.sandbox.policy import SandboxMissing
 from ostler.tools.services import FileServices, Services
 from ostler.tools.tool import AnyTool, Failure, FileChanged, GitChanged, ToolResult, text_block
@@ -50,38 +47,17 @@ from ostler.tools.tool import AnyTool, Failure, FileChanged, GitChanged, ToolRes
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The steps that carry one call from the model's tool use to its stored result.
+    """The steps that carry a parsed call to its stored result.
 
-    `look_up`, `authorize` and `work` follow one another; each takes the value that the one before it has made.
+    `authorize` comes first, then `work`, which takes the value that it has made.
     """
 
     session: LiveSession
-    toolset: ToolSet
     authorizer: Authorizer
     state: TurnState
     writer: CallWriter
     results: ResultSettings
     counts: ToolCounts
-
-    # Steps 1 and 2, as soon as the model has written the call: the executor has to know whether it is safe.
-
-    def look_up(self, use: ToolUse, call: Call, spans: Spans) -> Unusable | Parsed:
-        """Find the tool, and parse the input."""
-        spans.begin("look_up")
-        tool = self.toolset.find(use.name)
-        if isinstance(tool, str):
-            return Unusable(call, tool)
-        call = call.changed(tool=tool.name, interrupt=tool.interrupt)
-        if use.input_error is not None:
-            return Unusable(call, use.input_error, tool)
-        spans.begin("schema")
-        try:
-            parsed_input, repaired = parse_input(tool, call.input, use.name)
-            return set_input(tool, parsed_input, call, repaired)
-        except BadInput as error:
-            return Unusable(call, str(error), tool)
-        except Exception as error:  # noqa: BLE001 - a boundary: tools come from anywhere, and so do their errors
-            return Unusable(call, _report_tool_error(call, error), tool)
 
     def may_hold(self, tool: AnyTool | None) -> bool:
         """Whether hooks or the classifier may take long before the call starts, or is asked about."""
@@ -90,8 +66,6 @@ class Pipeline:
         permission = self.session.permission
         asks_model = uses_classifier(tool, permission) or uses_grants(tool, permission)
         return asks_model or self.session.hooks.has_hooks_for("PreToolUse", tool.name)
-
-    # The other steps, once the call may start.
 
     async def authorize(self, run: CallRun) -> Authorized | None:
         """Steps 3 to 5; None where one of them has ended the call."""
@@ -130,7 +104,7 @@ class Pipeline:
         except ProtocolError:
             raise  # storing failed, which concerns the whole session
         except Exception as error:  # noqa: BLE001 - a boundary, as above: what a tool raises is its bug, and a result
-            self.end_with_error(run, _report_tool_error(run.call, error))
+            self.end_with_error(run, report_tool_error(run.call, error))
 
     async def _run_tool(self, run: CallRun, authorized: Authorized) -> None:
         """Steps 6 to 8."""
@@ -344,9 +318,3 @@ def _render_printed(run: CallRun, output: BaseModel | None) -> str:
     if run.tool is None or output is None:
         return run.partial_output.text.strip()
     return "\n".join(block.get("text", "") for block in run.tool.render(output)).strip()
-
-
-def _report_tool_error(call: Call, error: Exception) -> str:
-    """Log what a tool raised; returns the message for the model."""
-    logs.log.error("tool_failed", tool=call.tool, exc_info=error)
-    return f"The tool {call.tool} failed: {type(error).__name__}: {error}"

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
+from ostler.protocol.errors import ModeForbidden
 from ostler.protocol.session import Mode
 from ostler.server.settings import (
+    POLICY,
     McpEntry,
     Origin,
+    PolicyLimits,
     RuleSet,
     Settings,
     Source,
@@ -37,6 +41,21 @@ def resolve_mode(settings: Settings, wanted: Mode, *, allow_bypass: bool) -> Mod
     mode = settings.frozen_mode or wanted
     forbidden = mode == "bypassPermissions" and (not allow_bypass or settings.bypass_disabled)
     return settings.limits.limit_mode("default" if forbidden else mode)
+
+
+def check_mode(mode: Mode, limits: PolicyLimits, config_file: Path, *, allow_bypass: bool) -> None:
+    """Refuse a mode that a client asks for and may not have here."""
+    if mode == "bypassPermissions" and not allow_bypass:
+        raise ModeForbidden(
+            f"The mode bypassPermissions is off. Set `[permissions] allow_bypass = true` in {config_file} to allow it.",
+            mode=mode,
+        )
+    check_policy_mode(mode, limits)
+
+
+def check_policy_mode(mode: Mode, limits: PolicyLimits) -> None:
+    if mode in limits.forbidden_modes:
+        raise ModeForbidden(f"The policy of this machine ({POLICY}) forbids the mode {mode}.", mode=mode)
 
 
 def enter_mode(record: SessionRecord, mode: Mode) -> SessionRecord:

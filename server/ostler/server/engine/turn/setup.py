@@ -15,6 +15,7 @@ from ostler.protocol.shapes import Message, Turn, Usage
 from ostler.protocol.turn import Input, InputText, TurnOptions
 from ostler.server.engine.asks.trust import is_trust_settled
 from ostler.server.engine.journal.messages import StoredUserMessage
+from ostler.server.engine.session.effective_settings import check_mode
 from ostler.server.engine.session.history import dump_blocks
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.todos.reminders import describe_edits
@@ -39,10 +40,13 @@ class TurnSetup:
 
     live: LiveSession
     services: TurnServices
-    config_folder: Path
+    config_file: Path
 
     def check(self, options: TurnOptions) -> None:
         """Refuse options that the client can correct, before the turn begins."""
+        if options.mode is not None:
+            allow_bypass = self.services.config().permissions.allow_bypass
+            check_mode(options.mode, self.live.shared.settings.limits, self.config_file, allow_bypass=allow_bypass)
         model = options.model or self.live.record.model
         budget = options.max_budget_usd or self.live.record.options.get("max_budget_usd")
         if budget is not None and self.services.cost(model, Usage()) is None:
@@ -88,7 +92,7 @@ class TurnSetup:
             instructions = self.live.record.options.get("instructions")
             agent = self.live.agent
             role = render_role(agent.instructions) if agent is not None else None
-            config = self.config_folder
+            config = self.config_file.parent
             system = await build_system_prompt(facts, settings.model, names, instructions, role=role, config=config)
         state = {**self.live.state, "system": system, **build_input_state(self.live, facts)}
         if answers:
