@@ -99,6 +99,11 @@ class History:
             self._roles.append(role)
             self._messages.append(b"".join((b'{"role":"', role.encode(), b'","content":', content, b"}")))
 
+    def decode(self) -> list[dict[str, Any]]:
+        """The messages as they are sent, decoded; for a thread, where they are many."""
+        pieces = [self._settled, *self._messages] if self._settled else self._messages
+        return list(orjson.loads(b"".join((b"[", b",".join(pieces), b"]"))))
+
     def undo_add(self, content: bytes) -> None:
         """Undo the last addition, which had this content."""
         whole = b'{"role":"user","content":' + content + b"}"

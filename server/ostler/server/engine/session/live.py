@@ -10,6 +10,7 @@ from ostler.protocol.events import PullRequest
 from ostler.protocol.session import Mode, OnAsk
 from ostler.protocol.shapes import Call, Denial
 from ostler.server.classifier import SessionClassifier, SmallModel
+from ostler.server.engine.context.state import ContextState
 from ostler.server.engine.journal.journal import Journal, add_pull_link
 from ostler.server.engine.permissions.decide import PermissionContext
 from ostler.server.engine.permissions.rule_match import list_opened_addresses, make_read_filter
@@ -118,6 +119,8 @@ class LiveSession:
     """The SessionStart hooks have run."""
     wake_signal: WakeSignal = field(default_factory=WakeSignal)
     """Wakes a call that sleeps."""
+    context: ContextState = field(default_factory=ContextState)
+    """What fills the model's window."""
     requests_without_todos: int = 0
     """How many requests the model was sent since it last used a tool of the work list."""
     turn_on_ask: OnAsk | None = None

@@ -42,7 +42,7 @@ from ostler.server.engine.turn.model_requests import ModelRequests
 from ostler.server.engine.turn.options import TurnServices, TurnSettings
 from ostler.server.engine.turn.prompt_prefix import Prefix
 from ostler.server.engine.turn.stale_files import describe_stale_files
-from ostler.server.engine.turn.user_messages import UserMessages, shorten_results
+from ostler.server.engine.turn.user_messages import UserMessages, find_repeats, shorten_results
 from ostler.server.hooks import NO_OUTCOME
 from ostler.server.models.provider import ModelFailure
 from ostler.server.prompt.reminders import CALL_CUT, RESUMED, wrap_note
@@ -277,8 +277,10 @@ class TurnLoop:
         if executor.changed_something:
             await self._user_messages.refresh_git()
         self.session.tasks.notifications.mark_shown(self.session.record.id, calls)
-        results = [build_tool_result(call) for call in calls]
-        call_ids = {call.tool_use_id: call.call_id for call in calls}
+        repeats = await find_repeats(self.session, runs, calls)
+        results = [build_tool_result(repeats.get(call.call_id, call)) for call in calls]
+        # What stands in the place of a repeated result is the message's own: the call keeps the whole.
+        call_ids = {call.tool_use_id: call.call_id for call in calls if call.call_id not in repeats}
         given = [
             (run.call.call_id, list(blocks))
             for run in runs

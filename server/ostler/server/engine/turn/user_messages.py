@@ -12,8 +12,10 @@ from ostler.protocol.ids import CallId, new_message_id
 from ostler.protocol.shapes import Call, Message
 from ostler.server.engine.calls.call_run import CallRun
 from ostler.server.engine.calls.result_limits import fit_message
+from ostler.server.engine.context.repeats import ResultIndex, may_repeat
 from ostler.server.engine.journal.calls import CompletedCall
 from ostler.server.engine.journal.messages import StoredUserMessage
+from ostler.server.engine.session.history import build_tool_result
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.turn_state import TurnState
 from ostler.server.engine.todos.reminders import build_told_state, describe_edits, remind_of_todos
@@ -24,8 +26,8 @@ from ostler.storage import CommitProgress
 from ostler.storage.repositories.steers import Steer
 from ostler.storage.sqlite.long_json import encode_plain, is_long
 from ostler.tools.registry import ToolSet
-from ostler.tools.threads import change_in_thread
-from ostler.tools.tool import AnyTool
+from ostler.tools.threads import change_in_thread, read_in_thread
+from ostler.tools.tool import AnyTool, text_block
 
 
 @dataclass(slots=True)
@@ -122,6 +124,23 @@ class UserMessages:
     def mark_input_passed(self) -> None:
         """Store that hooks have let the input pass; a request waits for this before it sends the input."""
         self.last_commit = self.session.journal.turns.accept_input(self.state.turn.id)
+
+
+async def find_repeats(session: LiveSession, runs: Sequence[CallRun], calls: Sequence[Call]) -> dict[CallId, Call]:
+    """The calls whose results repeat an earlier one: each with a line in its place that says so, for the model."""
+    uses = {run.call.call_id: run.use for run in runs}
+    long = [call for call in calls if may_repeat(call.content or "")]
+    if not long:
+        return {}
+    if session.context.results is None:
+        session.context.results = await read_in_thread(lambda: ResultIndex.of(session.history.decode()))
+    found: dict[CallId, Call] = {}
+    for call in long:
+        use = uses[call.call_id]
+        line = session.context.results.find_repeat(use.name, use.input, build_tool_result(call))
+        if line is not None:
+            found[call.call_id] = call.changed(content=[text_block(line)])
+    return found
 
 
 def shorten_results(
