@@ -213,6 +213,18 @@ export interface AskingAgent {
   kind: string;
 }
 
+/** A file, as it was when it was sent. */
+export interface Attachment {
+  /** What it is downloaded by: `GET /results/ID`. */
+  id: string;
+  /** Where it was. */
+  path: string;
+  /** How many bytes it has. */
+  size: number;
+  /** Whether a client may show it as a picture. */
+  is_image: boolean;
+}
+
 /** A key to forget. */
 export interface AuthRemove {
   /** Whose key. */
@@ -243,6 +255,20 @@ export interface AuthState {
 export interface AuthStatus {
   /** Null: all providers. */
   provider?: string | null;
+}
+
+/** A message to the people. */
+export interface Brief {
+  /** The call that sent it. */
+  call_id: string;
+  /** What it says, as Markdown. */
+  message: string;
+  /** Files that go with it. */
+  attachments: Array<Attachment>;
+  /** `proactive`: nobody asked for it. */
+  status: "normal" | "proactive";
+  /** When it was sent. */
+  sent_at: string;
 }
 
 /** One tool_use and its result. */
@@ -2606,6 +2632,8 @@ export interface Events {
   "hook.ran": HookData;
   /** A call changed a file. */
   "file.changed": FileChange;
+  /** The agent has sent the people a message, perhaps with files. */
+  "brief.sent": Brief;
   /** A command committed, pushed, merged, or changed a pull request. */
   "git.changed": GitChange;
   /** A request to the model failed, and is made again after a while. */

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ostler.clients.sdk.turn_events import (
         AskEnded,
         AskOpened,
+        BriefSent,
         CallCompleted,
         CallProgress,
         CallQueued,
@@ -70,6 +71,7 @@ _HOMES = {
     "DaemonUnreachable": _ERRORS,
     "EventStream": "ostler.clients.sdk.events",
     "FileChanged": _TURN_EVENTS,
+    "BriefSent": _TURN_EVENTS,
     "GitChanged": _TURN_EVENTS,
     "HookRan": _TURN_EVENTS,
     "InputDelta": _TURN_EVENTS,
@@ -105,6 +107,7 @@ __all__ = [
     "AccessRefused",
     "AskEnded",
     "AskOpened",
+    "BriefSent",
     "CallCompleted",
     "CallProgress",
     "CallQueued",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from ostler.protocol.brief import Brief
 from ostler.protocol.client import Client, ClientCall
 from ostler.protocol.hook import HookData
 from ostler.protocol.ids import CallId, Cursor, MessageId, SessionId, TaskId, TurnId
@@ -299,6 +300,7 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
         EventType("todo.changed", TodoData, "The work list of a session has changed."),
         EventType("hook.ran", HookData, "A hook has run; what it said, and how it ended."),
         EventType("file.changed", FileChange, "A call changed a file."),
+        EventType("brief.sent", Brief, "The agent has sent the people a message, perhaps with files."),
         EventType("git.changed", GitChange, "A command committed, pushed, merged, or changed a pull request."),
         EventType("model.retrying", ModelRetry, "A request to the model failed, and is made again after a while."),
         EventType("usage.updated", UsageData, "A request to the model has ended, and this is what it took."),

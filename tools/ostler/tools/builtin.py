@@ -8,6 +8,7 @@ from ostler.tools.files.notebook_edit import NotebookEdit
 from ostler.tools.files.read import Read
 from ostler.tools.files.write import Write
 from ostler.tools.interaction.ask_user_question import AskUserQuestion
+from ostler.tools.interaction.send_user_message import SendUserMessage
 from ostler.tools.plan.enter_plan_mode import EnterPlanMode
 from ostler.tools.plan.exit_plan_mode import ExitPlanMode
 from ostler.tools.registry import Registry, collect, from_entry_points
@@ -45,6 +46,7 @@ BUILT_IN: Final[tuple[AnyTool, ...]] = (
     NotebookEdit(),
     PowerShell(),
     Read(),
+    SendUserMessage(),
     Sleep(),
     TaskCreate(),
     TaskGet(),

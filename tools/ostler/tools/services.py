@@ -3,7 +3,7 @@
 A tool finds them in `context.services`. A new family of tools adds its protocol here, and one field to `Services`.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -495,6 +495,31 @@ class NoAgents:
         raise AgentRefused("No agents work here.")
 
 
+@dataclass(frozen=True, slots=True)
+class SentFile:
+    """A file that is kept for the people; it can be found only once its call has ended."""
+
+    id: ResultId
+    name: str
+    media_type: str
+    size: int
+
+
+class Attachments(Protocol):
+    """Keeps files that are sent to the people."""
+
+    async def keep(self, name: str, chunks: Iterator[bytes]) -> SentFile:
+        """Stores a file, piece by piece, each read on a thread; raises the OSError of reading it."""
+        ...
+
+
+class NoAttachments:
+    """Nothing is kept, as in a program that only uses the tools."""
+
+    async def keep(self, name: str, chunks: Iterator[bytes]) -> SentFile:
+        raise OSError(0, "nothing is kept here")
+
+
 class Web(Protocol):
     """What the daemon does for tools that read the web."""
 
@@ -563,6 +588,7 @@ class Services:
     worktrees: Worktrees = field(default_factory=NoWorktrees)
     agents: Agents = field(default_factory=NoAgents)
     web: Web = field(default_factory=NoWeb)
+    attachments: Attachments = field(default_factory=NoAttachments)
 
     def with_reads(self, reads: FileReads) -> "Services":
         """The same with another memory of what was read."""

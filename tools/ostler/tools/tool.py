@@ -12,9 +12,11 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, Union
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from ostler.protocol.brief import Attachment, BriefStatus
 from ostler.protocol.session import Mode
 from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.description import render_description
+from ostler.tools.services import SentFile
 from ostler.tools.traits import NO_PERMISSION_TRAITS, NO_SHELL, PermissionTraits, ShellTraits
 
 Activity = Literal["search", "read", "list", "edit", "run", "other"]
@@ -159,7 +161,19 @@ class PlanApproved:
     """What commands may do unasked from now on, in words."""
 
 
-Change = FolderChanged | FileChanged | GitChanged | PlanBegun | PlanApproved
+@dataclass(frozen=True, slots=True)
+class BriefSent:
+    """The people were sent a message."""
+
+    message: str
+    attachments: tuple[Attachment, ...]
+    status: BriefStatus
+    sent_at: str
+    files: tuple[SentFile, ...]
+    """The attachments, as they are kept."""
+
+
+Change = FolderChanged | FileChanged | GitChanged | PlanBegun | PlanApproved | BriefSent
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, TypeVar
 from pydantic import ValidationError
 
 from ostler.clients.sdk.errors import UnexpectedAnswer
+from ostler.protocol.brief import Brief
 from ostler.protocol.events import (
     AskData,
     CallData,
@@ -199,6 +200,14 @@ class FileChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class BriefSent:
+    """The agent has sent the people a message; `Ostler.result` downloads what is attached to it."""
+
+    event: Event
+    brief: Brief
+
+
+@dataclass(frozen=True, slots=True)
 class GitChanged:
     """A command committed, pushed, merged, or changed a pull request."""
 
@@ -273,6 +282,7 @@ TurnEvent = (
     | TaskEnded
     | TodosChanged
     | FileChanged
+    | BriefSent
     | GitChanged
     | Retrying
     | UsageUpdated
@@ -338,6 +348,7 @@ _READERS: Final[dict[str, Callable[[Event], TurnEvent]]] = {
     "task.ended": _make_reader(TaskData, TaskEnded, "task"),
     "todo.changed": _make_reader(TodoData, TodosChanged, "todos"),
     "file.changed": _make_reader(FileChange, FileChanged),
+    "brief.sent": _make_reader(Brief, BriefSent),
     "git.changed": _make_reader(GitChange, GitChanged),
     "model.retrying": _make_reader(ModelRetry, Retrying),
     "usage.updated": _make_reader(UsageData, UsageUpdated),

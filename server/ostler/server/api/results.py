@@ -7,7 +7,7 @@ from typing import Final
 
 from ostler.protocol.errors import InvalidParams
 from ostler.protocol.result import ResultLine, ResultLines, ResultPart, ResultRead, ResultSearch
-from ostler.server.engine.calls.stored_results import find_result, read_pieces
+from ostler.server.engine.calls.stored_results import find_text, read_pieces
 from ostler.server.events.event_log import EventLog
 from ostler.tools.search import ripgrep
 from ostler.tools.search.stored_text import spool
@@ -21,7 +21,7 @@ class ResultMethods:
     log: EventLog
 
     async def read(self, params: ResultRead) -> ResultPart:
-        record = await find_result(self.log, params.result_id)
+        record = await find_text(self.log, params.result_id)
         content = await self.log.read(
             lambda snapshot: snapshot.results.read(record.id, params.offset_chars, params.limit_chars)
         )
@@ -34,7 +34,7 @@ class ResultMethods:
         )
 
     async def search(self, params: ResultSearch) -> ResultLines:
-        record = await find_result(self.log, params.result_id)
+        record = await find_text(self.log, params.result_id)
         async with spool(read_pieces(self.log, record)) as text:
             try:
                 return await ripgrep.search(_build_options(params), lambda search: _collect(search, params), text)

@@ -24,6 +24,8 @@ class ResultRecord:
     total_chars: int
     total_bytes: int
     created_at: str
+    file_name: str | None = None
+    """Of a file: its pieces are bytes, and its characters are counted as such. Null: the text of a call."""
 
 
 class Piece(NamedTuple):
@@ -41,6 +43,11 @@ def pack_piece(piece: str, first_char: int) -> Piece:
     # A tool may print lone surrogates by way of replacement; what is stored must come out again.
     raw = piece.encode("utf-8", "replace")
     return Piece(first_char, len(piece), len(raw), zlib.compress(raw, 1))
+
+
+def pack_bytes(piece: bytes, first: int) -> Piece:
+    """A part of a file that begins with that byte of it."""
+    return Piece(first, len(piece), len(piece), zlib.compress(piece, 1))
 
 
 def pack_pieces(text: str, first: int = 0, end: int | None = None) -> Iterator[Piece]:
@@ -84,8 +91,8 @@ class Results:
     def add(self, session_id: SessionId, record: ResultRecord) -> None:
         """Register a result whose pieces are stored."""
         self._connection.execute(
-            "INSERT INTO results (id, tool, media_type, total_chars, total_bytes, created_at)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO results (id, tool, media_type, total_chars, total_bytes, created_at, file_name)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 record.id,
                 record.tool,
@@ -93,6 +100,7 @@ class Results:
                 record.total_chars,
                 record.total_bytes,
                 record.created_at,
+                record.file_name,
             ),
         )
         self.own(session_id, record.id)
@@ -116,22 +124,30 @@ class Results:
 
     def find(self, result_id: ResultId) -> ResultRecord | None:
         row = self._connection.execute(
-            "SELECT id, tool, media_type, total_chars, total_bytes, created_at FROM results WHERE id = ?",
+            "SELECT id, tool, media_type, total_chars, total_bytes, created_at, file_name FROM results WHERE id = ?",
             (result_id,),
         ).fetchone()
         return ResultRecord(*row) if row else None
 
     def read_piece(self, result_id: ResultId, char: int) -> str | None:
         """The text from a character on, to the end of its piece; None past the end."""
-        row = self._connection.execute(
+        row = self._find_piece(result_id, char)
+        text = zlib.decompress(row[1]).decode("utf-8")[char - row[0] :] if row is not None else ""
+        return text or None
+
+    def read_bytes(self, result_id: ResultId, offset: int) -> bytes | None:
+        """The same of a file, from a byte on."""
+        row = self._find_piece(result_id, offset)
+        content = zlib.decompress(row[1])[offset - row[0] :] if row is not None else b""
+        return content or None
+
+    def _find_piece(self, result_id: ResultId, place: int) -> tuple[int, bytes] | None:
+        row: tuple[int, bytes] | None = self._connection.execute(
             "SELECT first_char, packed FROM result_pieces WHERE result_id = ? AND first_char <= ?"
             " ORDER BY first_char DESC LIMIT 1",
-            (result_id, char),
+            (result_id, place),
         ).fetchone()
-        if row is None:
-            return None
-        text = zlib.decompress(row[1]).decode("utf-8")[char - row[0] :]
-        return text or None
+        return row
 
     def read(self, result_id: ResultId, offset: int, limit: int) -> str:
         """Up to `limit` characters from an offset."""

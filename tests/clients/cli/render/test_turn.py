@@ -304,3 +304,19 @@ def test_an_agent_that_waits_for_its_place_or_goes_on_in_the_background_is_told_
         "● Agent Explore scout: look: waits until fewer agents work",
         "● Agent Explore scout: look ✓",
     ]
+
+
+def test_a_message_to_the_people_is_written_whole_with_the_way_to_its_files() -> None:
+    for full in (True, False):
+        rendered = RenderedTurn(full=full)
+        file = {"id": "r_1", "path": "/p/a.png", "size": 12345, "is_image": True}
+        rendered(
+            "brief.sent",
+            call_id="m_1#1",
+            message="Done.\nAll of it.",
+            attachments=[file],
+            status="normal",
+            sent_at=NOW,
+        )
+        written = (rendered.output if full else rendered.notes).getvalue()
+        assert written == "✉ Done.\n  All of it.\n  /p/a.png (12,345 bytes): ostler show r_1 > FILE\n"

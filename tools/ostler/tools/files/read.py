@@ -8,6 +8,7 @@ from pydantic import Field
 
 from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.files.editing import read_state
+from ostler.tools.files.reading.access import check_access
 from ostler.tools.files.reading.line_reader import Window, read_cached_window, read_window
 from ostler.tools.files.reading.media import read_document, read_image, read_notebook
 from ostler.tools.files.reading.output import OUTPUT_KINDS, ReadOutput, TextOutput, render_output
@@ -18,7 +19,6 @@ from ostler.tools.fs import cached_io, paths
 from ostler.tools.fs.file_type import HEAD_BYTES, FileKind, detect_kind
 from ostler.tools.fs.similar_paths import build_path_filter, describe_missing
 from ostler.tools.fs.text_file import Unreadable, is_stream, open_regular
-from ostler.tools.permissions.plan_file import is_plan_file
 from ostler.tools.permissions.subject import Subject, TextSubject
 from ostler.tools.search.stored_text import parse_result_path
 from ostler.tools.text import MAX_LINE, cut_requested_line
@@ -26,11 +26,9 @@ from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import (
     Activity,
     Allow,
-    AskFirst,
     Block,
     Check,
     Failure,
-    Refuse,
     Tool,
     ToolInput,
     ToolResult,
@@ -122,9 +120,9 @@ class Read(Tool[ReadInput, ReadOutput]):
         if parse_result_path(given.file_path) is not None:
             return Allow()  # the session made it itself
         try:
-            place, check = _check_access(given.file_path, context.session, cached_io.resolve_path)
+            place, check = check_access(given.file_path, context.session, cached_io.resolve_path)
         except cached_io.WouldBlock:
-            place, check = await read_in_thread(_check_access, given.file_path, context.session, paths.resolve_path)
+            place, check = await read_in_thread(check_access, given.file_path, context.session)
         self._approved.note(context.call_id, place)
         return check
 
@@ -150,24 +148,6 @@ class Read(Tool[ReadInput, ReadOutput]):
 
     def render(self, output: ReadOutput) -> list[Block]:
         return render_output(output)
-
-
-def _check_access(path: str, session: SessionView, real: paths.PathResolver) -> tuple[str, Check]:
-    """Where the path leads, and whether that may be read."""
-    place = real(path)
-    return place, _may_read(path, place, session, real)
-
-
-def _may_read(path: str, place: str, session: SessionView, real: paths.PathResolver) -> Check:
-    """Allowed inside the roots, refused in the daemon's own folder, and asked for elsewhere."""
-    if is_plan_file(path, place, session):
-        return Allow()
-    if paths.is_in_daemon_home(place, session, real):
-        return Refuse(f"{path} is in the daemon's own folder.")
-    if paths.is_inside_roots(place, session, real):
-        return Allow()
-    leads = "" if place == paths.normalize_path(path) else f", which leads to {place}"
-    return AskFirst(f"Read {path}{leads}?", reason="It is outside the session's folders.")
 
 
 def _read_cached(path: str, first: int, count: int) -> _OpenedFile:

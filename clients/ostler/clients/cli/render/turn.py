@@ -10,6 +10,7 @@ from ostler.clients.cli.render.sink import OutputSink
 from ostler.clients.cli.render.text_width import shorten_line
 from ostler.clients.sdk.turn_events import (
     AskEnded,
+    BriefSent,
     CallCompleted,
     CallProgress,
     CallStarted,
@@ -27,6 +28,7 @@ from ostler.clients.sdk.turn_events import (
     TurnEnded,
     TurnEvent,
 )
+from ostler.protocol.brief import Brief
 from ostler.protocol.content import TextBlock, ThinkingBlock
 from ostler.protocol.events import FileChange, MessageDelta, ModelRetry, ToolProgress
 from ostler.protocol.hook import HookRun
@@ -131,7 +133,7 @@ class TurnRenderer:
                 self._render_change(change)
             case TaskStarted(task=task) | TaskEnded(task=task):
                 self.write_line(*_describe_task(task, self._agents))
-            case Retrying() | HookRan() | Noticed() | CallProgress():
+            case Retrying() | HookRan() | Noticed() | CallProgress() | BriefSent():
                 self._render_notice(turn_event)
             case TurnEnded(turn=turn) if self._is_own(turn_event):
                 self.render_end(turn)
@@ -140,7 +142,7 @@ class TurnRenderer:
             case _:
                 pass
 
-    def _render_notice(self, turn_event: Retrying | HookRan | Noticed | CallProgress) -> None:
+    def _render_notice(self, turn_event: Retrying | HookRan | Noticed | CallProgress | BriefSent) -> None:
         match turn_event:
             case CallProgress(progress=progress) if progress.data.get("status") == "queued":
                 self._render_queued(progress)
@@ -151,6 +153,8 @@ class TurnRenderer:
             case HookRan(run=run):
                 if self._full:
                     self._render_hook(run)
+            case BriefSent(brief=brief):
+                self._write_brief(brief)
             case Noticed(notice=notice):
                 self.write_line(notice.text, _LEVELS[notice.level])
 
@@ -293,6 +297,13 @@ class TurnRenderer:
         for line in lines[:_RESULT_LINES]:
             self._sink.write_note(f"  {shorten_line(line, _LINE_WIDTH)}\n", "red" if call.is_error else "dim")
         self._write_more(len(lines) - _RESULT_LINES)
+
+    def _write_brief(self, brief: Brief) -> None:
+        """A message to the people: whole, and how to get what is attached."""
+        for index, line in enumerate(brief.message.splitlines()):
+            self.write_line(f"{'✉' if index == 0 else ' '} {line}", "yellow" if brief.status == "proactive" else "bold")
+        for file in brief.attachments:
+            self.write_line(f"  {file.path} ({file.size:,} bytes): ostler show {file.id} > FILE", "dim")
 
     def _render_hook(self, run: HookRun) -> None:
         colour: Colour = "dim" if run.outcome in {"passed", "allowed"} else "yellow"

@@ -1,6 +1,7 @@
 """The FastAPI application: downloads, discovery and metrics. Loaded after the daemon is ready (see http/router.py)."""
 
 from collections.abc import AsyncIterator
+from urllib.parse import quote
 
 import orjson
 from fastapi import FastAPI
@@ -12,7 +13,7 @@ from ostler.protocol.errors import NotFound, ProtocolError
 from ostler.protocol.ids import ResultId, SessionId
 from ostler.protocol.session import ExportFormat
 from ostler.server.api.exports.export import MEDIA_TYPES, export_lines, make_export_filename, read_exported_session
-from ostler.server.engine.calls.stored_results import find_result, read_pieces
+from ostler.server.engine.calls.stored_results import find_result, read_file, read_pieces
 from ostler.server.events.event_log import EventLog
 from ostler.server.observability.metrics import Metrics
 from ostler.server.rpc.discovery import load_openrpc
@@ -42,7 +43,7 @@ def build_downloads_app(log: EventLog, metrics: Metrics, url: str) -> FastAPI:
         return StreamingResponse(
             _stream_result(log, record),
             media_type=record.media_type,
-            headers={"content-length": str(record.total_bytes), **_as_file(f"{record.id}.txt")},
+            headers={"content-length": str(record.total_bytes), **_as_file(record.file_name or f"{record.id}.txt")},
         )
 
     @app.get("/sessions/{session_id}/export")
@@ -59,11 +60,18 @@ def build_downloads_app(log: EventLog, metrics: Metrics, url: str) -> FastAPI:
 
 def _as_file(name: str) -> dict[str, str]:
     # What a tool printed may be HTML: a browser must save it, and never render it under our origin.
-    return {"content-disposition": f'attachment; filename="{name}"', "x-content-type-options": "nosniff"}
+    # The name of a file may have any character: encoded as RFC 5987 says, for headers have no other way.
+    plain = all(each.isascii() and (each.isalnum() or each in "._-") for each in name)
+    named = f'filename="{name}"' if plain else f"filename*=UTF-8''{quote(name, safe='')}"
+    return {"content-disposition": f"attachment; {named}", "x-content-type-options": "nosniff"}
 
 
 async def _stream_result(log: EventLog, record: ResultRecord) -> AsyncIterator[bytes]:
-    """The text of a result in pieces. Where it ends early, the content-length shows that it is incomplete."""
+    """A result in pieces. Where it ends early, the content-length shows that it is incomplete."""
+    if record.file_name is not None:
+        async for part in read_file(log, record):
+            yield part
+        return
     async for piece in read_pieces(log, record):
         yield piece.encode()
 

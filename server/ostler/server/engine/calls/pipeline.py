@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from ostler.protocol import times
+from ostler.protocol.brief import Brief
 from ostler.protocol.config import Results as ResultSettings
 from ostler.protocol.errors import ProtocolError
 from ostler.protocol.events import FileChange, GitChange, ToolProgress
@@ -24,6 +25,7 @@ from ostler.server.engine.calls.parse_input import report_tool_error
 from ostler.server.engine.calls.render import RenderedResult, limit_messages, render_result
 from ostler.server.engine.calls.result_limits import cut_fields, limit_result
 from ostler.server.engine.calls.stages import Authorized, Ended, Parsed, Running, Unusable
+from ostler.server.engine.calls.store_result import StoredAttachments, build_file_record
 from ostler.server.engine.calls.stored_results import OwnedResults
 from ostler.server.engine.journal.calls import CompletedCall
 from ostler.server.engine.permissions.decide import uses_classifier, uses_grants
@@ -42,7 +44,7 @@ from ostler.storage import Scope
 from ostler.tools.context import ToolContext
 from ostler.tools.sandbox.policy import SandboxMissing
 from ostler.tools.services import FileServices, Services
-from ostler.tools.tool import AnyTool, Failure, FileChanged, GitChanged, ToolResult, text_block
+from ostler.tools.tool import AnyTool, BriefSent, Failure, FileChanged, GitChanged, ToolResult, text_block
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +180,7 @@ class Pipeline:
                 SessionWorktrees(self.session, call.turn_id),
                 self.session.agents.for_call(self.session, call),
                 SessionWeb(self.session),
+                StoredAttachments(self.session.journal),
             ),
             progress=send_progress,
             output_folder=self.session.shared.output_folder,
@@ -226,7 +229,9 @@ class Pipeline:
         git = _find_git_change(call, result)
         kept = [(each.result_id, each.whole) for each in further if each.result_id and each.whole]
         of_session = next(filter(None, map(find_record_change, result.changes)), None)
-        self.writer.end_call(run, CompletedCall(call, reads.added, files, git, shown.whole, messages, kept, of_session))
+        sent = next((change for change in result.changes if isinstance(change, BriefSent)), None)
+        ended = CompletedCall(call, reads.added, files, git, shown.whole, messages, kept, of_session)
+        self.writer.end_call(run, ended if sent is None else _add_brief(ended, sent))
 
     def end_stopped(self, run: CallRun, words: str) -> None:
         """End a call that was cancelled; what it had printed may be all that is known of its effect."""
@@ -298,6 +303,18 @@ class Pipeline:
 def _allows_parts(rule: str, call: Call) -> bool:
     """Whether a rule allows a command by its parts: of one that is the whole line a person has seen every word."""
     return "(" in rule and rule != f"{call.tool}({str(call.input.get('command', '')).strip()})"
+
+
+def _add_brief(ended: CompletedCall, sent: BriefSent) -> CompletedCall:
+    call_id = ended.call.call_id
+    brief = Brief(
+        call_id=call_id,
+        message=sent.message,
+        attachments=list(sent.attachments),
+        status=sent.status,
+        sent_at=sent.sent_at,
+    )
+    return replace(ended, brief=brief, sent_files=[build_file_record(file, ended.call.tool) for file in sent.files])
 
 
 def _find_git_change(call: Call, result: ToolResult[Any]) -> GitChange | None:

@@ -1,15 +1,19 @@
 """Stores a long result piece by piece: it is never in memory as a whole, and other writes come between."""
 
+import mimetypes
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from ostler.protocol import times
-from ostler.protocol.ids import ResultId
+from ostler.protocol.ids import ResultId, new_result_id
 from ostler.server.engine.calls.result_limits import PREVIEW_CHARS, TextPreview
 from ostler.server.engine.journal.journal import Journal
 from ostler.storage import Tx
 from ostler.storage.repositories import results
 from ostler.storage.repositories.results import PIECE_CHARS, PLAIN, Piece, ResultRecord
+from ostler.tools.services import SentFile
 from ostler.tools.threads import read_in_thread
 
 _BATCH_PIECES: Final = 16
@@ -81,6 +85,42 @@ class TextPacker:
 
     def build_record(self, result_id: ResultId, tool: str) -> ResultRecord:
         return ResultRecord(result_id, tool, PLAIN, self._chars, self._size, times.now())
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAttachments:
+    """Keeps files for the people as results are kept: their records follow with the end of the call."""
+
+    journal: Journal
+
+    async def keep(self, name: str, chunks: Iterator[bytes]) -> SentFile:
+        result_id = new_result_id()
+        size = 0
+        while pieces := await read_in_thread(_pack_chunks, chunks, size):
+
+            def work(tx: Tx, pieces: list[Piece] = pieces) -> int:
+                return tx.results.put_pieces(result_id, pieces)
+
+            await self.journal.writes.write(work)
+            size += sum(piece.size for piece in pieces)
+        return SentFile(result_id, name, await read_in_thread(_guess_media_type, name), size)
+
+
+def build_file_record(file: SentFile, tool: str) -> ResultRecord:
+    return ResultRecord(file.id, tool, file.media_type, file.size, file.size, times.now(), file.name)
+
+
+def _pack_chunks(chunks: Iterator[bytes], first: int) -> list[Piece]:
+    packed: list[Piece] = []
+    for chunk in islice(chunks, _BATCH_PIECES):
+        packed.append(results.pack_bytes(chunk, first))
+        first += len(chunk)
+    return packed
+
+
+def _guess_media_type(name: str) -> str:
+    # By its name alone, for the client that saves it; nothing here is rendered.
+    return mimetypes.guess_type(name)[0] or "application/octet-stream"
 
 
 def slice_text(text: str) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
-from ostler.protocol.errors import ResultNotFound
+from ostler.protocol.errors import InvalidParams, ResultNotFound
 from ostler.protocol.ids import ResultId, SessionId
 from ostler.server.events.event_log import EventLog
 from ostler.storage import Snapshot
@@ -21,6 +21,26 @@ async def find_result(log: EventLog, result_id: ResultId) -> ResultRecord:
         return found
 
     return await log.read(find_record)
+
+
+async def find_text(log: EventLog, result_id: ResultId) -> ResultRecord:
+    """The same of one that is text: a file has no lines or characters to be asked for."""
+    record = await find_result(log, result_id)
+    if record.file_name is not None:
+        raise InvalidParams.of("result_id", f"is the file {record.file_name!r}: download it from /results/{record.id}")
+    return record
+
+
+async def read_file(log: EventLog, record: ResultRecord) -> AsyncIterator[bytes]:
+    """A file, piece by piece; it ends early where the result is deleted meanwhile."""
+    offset = 0
+    while offset < record.total_bytes:
+        start = offset
+        piece = await log.read(lambda snapshot: snapshot.results.read_bytes(record.id, start))  # noqa: B023
+        if piece is None:
+            return
+        yield piece
+        offset += len(piece)
 
 
 async def read_pieces(log: EventLog, record: ResultRecord) -> AsyncIterator[str]:
@@ -55,6 +75,10 @@ class OwnedResults:
             raise NoSuchResult(
                 f"This session has no result {result_id[:100]!r}. "
                 "A result's path stands where its output was too large, as result://ID."
+            )
+        if record.file_name is not None:
+            raise NoSuchResult(
+                f"{result_id} is the file {record.file_name!r} that was sent to the person, and no text."
             )
         async for piece in read_pieces(self.log, record):
             yield piece

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ostler.protocol import times
+from ostler.protocol.brief import Brief
 from ostler.protocol.events import FileChange, GitChange
 from ostler.protocol.ids import ResultId
 from ostler.protocol.shapes import Call
@@ -53,6 +54,10 @@ class CompletedCall:
     """The full texts of those that were too long."""
     session_change: Callable[[SessionRecord], SessionRecord] | None = None
     """What it changes of the session: a call that is over for good has changed it for good."""
+    brief: Brief | None = None
+    """A message that it sent to the people."""
+    sent_files: Sequence[ResultRecord] = ()
+    """Files that went with it, whose pieces are stored already."""
 
 
 @dataclass(slots=True)
@@ -142,6 +147,10 @@ class CallJournal:
             tx.append("file.changed", self.writes.scope(call.turn_id), data=change)
         if ended.git is not None:
             tx.append("git.changed", self.writes.scope(call.turn_id), data=ended.git)
+        for file in ended.sent_files:
+            tx.results.add(self.writes.session_id, file)
+        if ended.brief is not None:
+            tx.append("brief.sent", self.writes.scope(call.turn_id), data=ended.brief)
         if ended.session_change is not None:
             record = ended.session_change(tx.sessions.get(self.writes.session_id))
             store_session(tx, replace(record, updated_at=times.now()), self.writes.used)
