@@ -61,6 +61,26 @@ export interface AgentPage {
   next: string | null;
 }
 
+/** What one agent has taken itself, without its own agents; or the session, without any. */
+export interface AgentUsage {
+  /** Tokens sent that were not in the cache. */
+  input_tokens: number;
+  /** Tokens that the model wrote. */
+  output_tokens: number;
+  /** Tokens sent that were in the cache. */
+  cache_read_tokens: number;
+  /** Tokens put into the cache. */
+  cache_write_tokens: number;
+  /** Null where the price of a model is unknown. */
+  cost_usd: string | null;
+  /** Its session. */
+  agent_id: string;
+  /** What it is called; null for the session itself. */
+  name: string | null;
+  /** What kind of agent it is; null for the session itself. */
+  kind: string | null;
+}
+
 /** Permission: yes, this once. */
 export interface Allow {
   /** Always `allow`. */
@@ -438,6 +458,7 @@ export interface Config {
   tools?: ConfigTools;
   web?: ConfigWeb;
   results?: ConfigResults;
+  context?: ConfigContext;
   retention?: ConfigRetention;
   log?: ConfigLogging;
   /** Tools of the work list: `v2`, for one item at a time (TaskCreate …); `v1`, for all at once (TodoWrite). */
@@ -472,6 +493,14 @@ export interface ConfigChange {
   previous: unknown;
   /** `now`, or only after a `restart`. */
   applies: "now" | "restart";
+}
+
+/** How full a model's window may become before a conversation is compacted. */
+export interface ConfigContext {
+  /** The share of the window, less the room for an answer, above which old results are cleared, or all summarised. */
+  compact_at?: number;
+  /** Tokens that the window holds, in the place of what the daemon knows of a model; 200,000 where it knows none. */
+  window?: number | null;
 }
 
 /** A setting changed. */
@@ -678,6 +707,16 @@ export interface ConfigWeb {
   summarise_over?: number;
   /** Addresses outside the public internet that may be fetched from, as `10.1.2.3` or `10.0.0.0/8`. */
   allow_private?: Array<string>;
+}
+
+/** One part of what is sent with every request. */
+export interface ContextPart {
+  /** `prompt`: our own words, and where the model is. `messages`: what was said and called, without the results. */
+  name: "prompt" | "tools" | "instructions" | "memory" | "skills" | "messages" | "results" | "thinking";
+  /** How much of the window it takes. */
+  tokens: number;
+  /** The provider counts whole requests only; the sum over all parts is what it counted, where it did. */
+  estimated: boolean;
 }
 
 /** What the permission engine said about a call, and why. */
@@ -1302,6 +1341,22 @@ export interface ModelRetry {
   error: Record<string, unknown>;
 }
 
+/** What one model has taken. */
+export interface ModelUsage {
+  /** Tokens sent that were not in the cache. */
+  input_tokens: number;
+  /** Tokens that the model wrote. */
+  output_tokens: number;
+  /** Tokens sent that were in the cache. */
+  cache_read_tokens: number;
+  /** Tokens put into the cache. */
+  cache_write_tokens: number;
+  /** Null where the price of a model is unknown. */
+  cost_usd: string | null;
+  /** The model. */
+  model: string;
+}
+
 /** No params at all. */
 export type Nothing = Record<string, never>;
 
@@ -1751,6 +1806,26 @@ export interface SessionArchive {
   archived?: boolean;
 }
 
+/** What fills the window of a session's model. */
+export interface SessionContext {
+  /** The session. */
+  session_id: string;
+  /** The model whose window it is. */
+  model: string;
+  /** How many tokens the window holds. */
+  window: number;
+  /** Above so many tokens the conversation is compacted before the next request. */
+  compact_at: number;
+  /** How many the next request would take. */
+  used: number;
+  /** How many are left; none where more is used than the window holds. */
+  free: number;
+  /** `used` is not what the provider counted with the last request, but that and an estimate, or an estimate alone. */
+  estimated: boolean;
+  /** The same by part. */
+  parts: Array<ContextPart>;
+}
+
 /** What a new session starts with. */
 export interface SessionCreate {
   /** What people call it. */
@@ -1887,6 +1962,22 @@ export interface SessionUpdate {
   on_ask?: "ask" | "deny" | null;
   /** Replaces the whole object. */
   metadata?: Record<string, unknown> | null;
+}
+
+/** What a session and its agents have used. */
+export interface SessionUsage {
+  /** In all, agents included. */
+  total: Usage;
+  /** By model, the most first. */
+  by_model: Array<ModelUsage>;
+  /** By agent, the session itself first. */
+  by_agent: Array<AgentUsage>;
+  /** By tool, the most first. */
+  by_tool: Array<ToolUsage>;
+  /** The session. */
+  session_id: string;
+  /** The same since midnight, where the daemon is. */
+  today: UsageParts;
 }
 
 /** Something wrong in a settings file. */
@@ -2258,6 +2349,26 @@ export interface ToolResultBlock {
   [key: string]: unknown;
 }
 
+/** What the calls of one tool have taken: what the model wrote for them, and what their results added, once. */
+export interface ToolUsage {
+  /** Tokens sent that were not in the cache. */
+  input_tokens: number;
+  /** Tokens that the model wrote. */
+  output_tokens: number;
+  /** Tokens sent that were in the cache. */
+  cache_read_tokens: number;
+  /** Tokens put into the cache. */
+  cache_write_tokens: number;
+  /** Null where the price of a model is unknown. */
+  cost_usd: string | null;
+  /** The tool. */
+  tool: string;
+  /** How often it was called. */
+  calls: number;
+  /** The provider counts whole requests only: this is counted by characters, and priced as the session's model. */
+  estimated: boolean;
+}
+
 /** A tool that the model wants to use. */
 export interface ToolUseBlock {
   type: "tool_use";
@@ -2468,6 +2579,18 @@ export interface UsageData {
   session: Usage;
 }
 
+/** Tokens and money, in all and told apart. */
+export interface UsageParts {
+  /** In all, agents included. */
+  total: Usage;
+  /** By model, the most first. */
+  by_model: Array<ModelUsage>;
+  /** By agent, the session itself first. */
+  by_agent: Array<AgentUsage>;
+  /** By tool, the most first. */
+  by_tool: Array<ToolUsage>;
+}
+
 /** What can be called, with its params and its result. */
 export interface Methods {
   /** Introduce a client. Optional: a plain `curl` works without it. */
@@ -2498,6 +2621,10 @@ export interface Methods {
   "session/fork": { params: SessionFork; result: Session };
   /** A session as one file; `GET /sessions/ID/export` streams it. */
   "session/export": { params: SessionExport; result: Export };
+  /** What fills the window of the session's model, by part. */
+  "session/context": { params: SessionRef; result: SessionContext };
+  /** Tokens and money of a session and its agents by model, agent and tool, today and in all. */
+  "session/usage": { params: SessionRef; result: SessionUsage };
   /** The files that the session and its agents changed, as patches from before its first change to now. */
   "session/diff": { params: SessionRef; result: SessionDiff };
   /** Give the agent something to do; `/events` shows what it does about it. */

@@ -205,6 +205,15 @@ class Results(Section):
     """Characters of all results of one message, above which the largest of them are kept."""
 
 
+class Context(Section):
+    """How full a model's window may become before a conversation is compacted."""
+
+    compact_at: Annotated[float, Field(ge=0.1, le=1)] = 0.9
+    """The share of the window, less the room for an answer, above which old results are cleared, or all summarised."""
+    window: Annotated[int, Field(ge=4_000, le=100_000_000)] | None = None
+    """Tokens that the window holds, in the place of what the daemon knows of a model; 200,000 where it knows none."""
+
+
 class Retention(Section):
     """How long things are kept that are not part of a session's history."""
 
@@ -239,6 +248,7 @@ class Config(Section):
     tools: Tools = Tools()
     web: Web = Web()
     results: Results = Results()
+    context: Context = Context()
     retention: Retention = Retention()
     log: Logging = Logging()
     todos: Literal["v1", "v2"] = "v2"

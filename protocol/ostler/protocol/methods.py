@@ -17,6 +17,7 @@ from ostler.protocol.client import (
     Initialized,
 )
 from ostler.protocol.config import ConfigChange, ConfigGet, ConfigSet, ConfigValue
+from ostler.protocol.context import SessionContext, SessionUsage
 from ostler.protocol.diff import SessionDiff
 from ostler.protocol.hook import HookList, HookPage
 from ostler.protocol.model import ModelList, ModelPage
@@ -167,6 +168,22 @@ SESSION_EXPORT: Final = Method(
     Export,
     "nothing",
     "A session as one file; `GET /sessions/ID/export` streams it.",
+    needs="settled",
+)
+SESSION_CONTEXT: Final = Method(
+    "session/context",
+    SessionRef,
+    SessionContext,
+    "nothing",
+    "What fills the window of the session's model, by part.",
+    needs="owner",
+)
+SESSION_USAGE: Final = Method(
+    "session/usage",
+    SessionRef,
+    SessionUsage,
+    "nothing",
+    "Tokens and money of a session and its agents by model, agent and tool, today and in all.",
     needs="settled",
 )
 SESSION_DIFF: Final = Method(
@@ -464,6 +481,8 @@ METHODS: Final[dict[str, Method[Any, Any]]] = {
         SESSION_MESSAGES,
         SESSION_FORK,
         SESSION_EXPORT,
+        SESSION_CONTEXT,
+        SESSION_USAGE,
         SESSION_DIFF,
         TURN_START,
         TURN_STEER,

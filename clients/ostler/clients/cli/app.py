@@ -25,6 +25,7 @@ from ostler.clients.cli.commands import (
     tools,
     trust,
 )
+from ostler.clients.cli.commands.context import window
 from ostler.clients.cli.commands.installation import completion, config, daemon, doctor, schema
 from ostler.clients.cli.commands.providers import auth, models
 from ostler.clients.cli.context import CliContext, get_own_version
@@ -51,6 +52,7 @@ for group in (
     tasks,
     agents,
     todos,
+    window,
     tools,
     rules,
     trust,

@@ -15,6 +15,7 @@ from ostler.server.api.agents import AgentMethods
 from ostler.server.api.asks import AskMethods
 from ostler.server.api.clients import ClientMethods
 from ostler.server.api.config import ConfigMethods
+from ostler.server.api.context import ContextMethods
 from ostler.server.api.exports.export import export_whole
 from ostler.server.api.exports.session_diff import diff_session
 from ostler.server.api.hooks import HookMethods
@@ -59,6 +60,7 @@ class HandlerGroups:
     todos: TodoMethods
     results: ResultMethods
     clients: ClientMethods
+    context: ContextMethods
     config: ConfigMethods
 
 
@@ -174,6 +176,8 @@ def bind_methods(binder: Binder, api: HandlerGroups) -> Handlers:  # noqa: PLR09
     bind(table.SESSION_MESSAGES, api.sessions.messages)
     bind(table.SESSION_FORK, api.sessions.fork)
     bind(table.SESSION_EXPORT, partial(export_whole, binder.log))
+    bind_owner(table.SESSION_CONTEXT, api.context.context)
+    bind(table.SESSION_USAGE, api.context.usage)
     bind(table.SESSION_DIFF, partial(diff_session, binder.log))
     bind_owner(table.TURN_START, api.turns.start)
     bind_turn(table.TURN_STEER, api.turns.steer)

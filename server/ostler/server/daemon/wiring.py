@@ -18,6 +18,7 @@ from ostler.server.api.agents import AgentMethods
 from ostler.server.api.asks import AskMethods
 from ostler.server.api.clients import ClientMethods
 from ostler.server.api.config import ConfigMethods
+from ostler.server.api.context import ContextMethods
 from ostler.server.api.hooks import HookMethods
 from ostler.server.api.providers.auth import AuthMethods
 from ostler.server.api.providers.models import ModelMethods
@@ -234,6 +235,7 @@ def assemble_daemon(
         todos=TodoMethods(),
         results=ResultMethods(log),
         clients=ClientMethods(log, presence, client_tools),
+        context=ContextMethods(log, engine),
         config=ConfigMethods(store, log, configuration, apply),
     )
     dispatcher = Dispatcher(bind_methods(Binder(log, engine, presence), methods), calls, locks)
@@ -288,12 +290,17 @@ def _make_engine(
         known = pricing.find_window(model)
         return known.max_output if known else configuration.current.model.max_output_tokens
 
+    def get_window(model: str) -> int:
+        known = pricing.find_window(model)
+        return configuration.current.context.window or (known.context if known else pricing.DEFAULT_WINDOW)
+
     services = TurnServices(
         providers.get_provider,
         configuration.credentials,
         lambda: configuration.current,
         compute_cost,
         max_output,
+        get_window,
         tool_counts,
     )
     return Engine(log, services, shared, places.config_file)

@@ -13,6 +13,8 @@ from typing import Any, Final
 from ostler.protocol.config import Price
 from ostler.protocol.shapes import Usage
 
+DEFAULT_WINDOW: Final = 200_000
+"""Tokens of the window of a model that is not in the table."""
 _MILLION: Final = Decimal(1_000_000)
 _SMALLEST: Final = Decimal("0.0000001")
 _CACHE_READ: Final = Decimal("0.1")

@@ -32,6 +32,11 @@ class ModelRequest:
     """Waits until the disk has all of it: nothing leaves before, but everything can be made ready."""
 
     @property
+    def prefix_tokens(self) -> int:
+        """An estimate of what stands before the messages, at four bytes a token."""
+        return (len(self.system) + len(self.tools)) // 4
+
+    @property
     def is_long(self) -> bool:
         """What comes after its first part is so long that it is better put together on a thread."""
         return sum(map(len, self.messages[1:])) > _LONG_BYTES

@@ -1,8 +1,8 @@
 """Calls: each tool_use and its result."""
 
 import sqlite3
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -12,6 +12,15 @@ from ostler.storage.sqlite import long_json
 from ostler.storage.sqlite.packing import pack, unpack
 
 _CHANGING_FIELDS: Final = ("input", "summary", "activity")
+
+
+class CallSize(NamedTuple):
+    """How much a call has brought into the conversation."""
+
+    tool: str
+    input_bytes: int
+    result_chars: int
+    pictures: int
 
 
 class Calls:
@@ -71,6 +80,20 @@ class Calls:
     def find(self, call_id: CallId) -> Call | None:
         call = self.load_encoded(call_id)
         return Call.model_validate_json(call) if call else None
+
+    def measure_completed(self, session_ids: Sequence[SessionId], since: str = "") -> Iterator[CallSize]:
+        """The sizes of the calls that sessions have made since a time."""
+        for session_id in session_ids:
+            rows = self._connection.execute(
+                "SELECT call_json FROM calls WHERE session_id = ? AND status = 'completed'", (session_id,)
+            )
+            for (stored,) in rows:
+                call = orjson.loads(unpack(stored))
+                if (call.get("started_at") or "") >= since:
+                    content = call.get("content") or ()
+                    texts = sum(len(block.get("text", "")) for block in content)
+                    pictures = sum(block["type"] == "image" for block in content)
+                    yield CallSize(call["tool"], len(orjson.dumps(call["input"])), texts, pictures)
 
     def list_unfinished(self, session_id: SessionId) -> list[Call]:
         """In the order in which they were stored first."""

@@ -3,10 +3,19 @@
 import sqlite3
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import Any, NamedTuple
 
 from ostler.protocol import times
 from ostler.protocol.ids import SessionId, TurnId
 from ostler.protocol.shapes import Usage
+
+
+class UsageRow(NamedTuple):
+    """One model request."""
+
+    session_id: SessionId
+    model: str
+    used: Usage
 
 
 class UsageRows:
@@ -39,6 +48,20 @@ class UsageRows:
                 "UPDATE usage SET session_id = ?, turn_id = NULL WHERE session_id = ?", (parent_id, session_id)
             )
 
+    def list_family(self, session_id: SessionId, since: str = "") -> list[UsageRow]:
+        """What a session and its agents have used since a time, request by request."""
+        rows = self._connection.execute(
+            """
+            WITH RECURSIVE family(member) AS (
+                SELECT ? UNION ALL SELECT child.id FROM sessions AS child JOIN family ON child.parent_id = member
+            )
+            SELECT session_id, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd
+            FROM family JOIN usage ON usage.session_id = member WHERE created_at >= ?
+            """,
+            (session_id, since),
+        )
+        return [UsageRow(row[0], row[1], _sum([row[2:]])) for row in rows]
+
     def sum_session(self, session_id: SessionId) -> Usage:
         return self.sum_sessions([session_id])[session_id]
 
@@ -64,14 +87,18 @@ class UsageRows:
             """,
             (session_id,),
         ).fetchall()
-        if not rows:
-            return Usage()
-        # Added here and not by SQLite: a sum of text would go through binary floats.
-        costs = [row[4] for row in rows]
-        return Usage(
-            input_tokens=sum(row[0] for row in rows),
-            output_tokens=sum(row[1] for row in rows),
-            cache_read_tokens=sum(row[2] for row in rows),
-            cache_write_tokens=sum(row[3] for row in rows),
-            cost_usd=None if None in costs else f"{sum(map(Decimal, costs)):f}",
-        )
+        return _sum(rows)
+
+
+def _sum(rows: Sequence[Sequence[Any]]) -> Usage:
+    if not rows:
+        return Usage()
+    # Added here and not by SQLite: a sum of text would go through binary floats.
+    costs = [row[4] for row in rows]
+    return Usage(
+        input_tokens=sum(row[0] for row in rows),
+        output_tokens=sum(row[1] for row in rows),
+        cache_read_tokens=sum(row[2] for row in rows),
+        cache_write_tokens=sum(row[3] for row in rows),
+        cost_usd=None if None in costs else f"{sum(map(Decimal, costs)):f}",
+    )

@@ -146,6 +146,20 @@ async def _todos(chat: "ChatSession", rest: str) -> None:
         chat.tell("The work list is empty.")
 
 
+async def _context(chat: "ChatSession", rest: str) -> None:
+    from ostler.clients.cli.render.context import format_context
+
+    for line in format_context(await chat.ostler.request("session/context", {"session_id": chat.session.id})):
+        chat.tell(line, None)
+
+
+async def _usage(chat: "ChatSession", rest: str) -> None:
+    from ostler.clients.cli.render.context import format_usage
+
+    for line in format_usage(await chat.ostler.request("session/usage", {"session_id": chat.session.id})):
+        chat.tell(line, None)
+
+
 async def _asks(chat: "ChatSession", rest: str) -> None:
     found = (await chat.ostler.request("ask/list"))["asks"]
     folders = await fetch_folders(chat.ostler, found)
@@ -176,6 +190,8 @@ SLASH_COMMANDS: Final = (
     SlashCommand("/stop", "end one of those", _stop, "TASK"),
     SlashCommand("/agents", "the agents that work for this session, or wait for their place", _agents),
     SlashCommand("/todos", "the work list", _todos),
+    SlashCommand("/context", "what fills the window of the model", _context),
+    SlashCommand("/usage", "tokens and money, today and in all", _usage),
     SlashCommand("/asks", "what is asked, here and elsewhere", _asks),
     SlashCommand("/sessions", "the other sessions", _sessions),
     SlashCommand("/quit", "leave, as Ctrl-D does; the turn goes on", _quit, aliases=("/exit",)),

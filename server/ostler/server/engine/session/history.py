@@ -7,6 +7,7 @@ import orjson
 
 from ostler.protocol.content import ContentBlock
 from ostler.protocol.shapes import Call
+from ostler.server.engine.context.tokens import estimate_tokens
 from ostler.storage.repositories.messages import ApiMessage
 from ostler.tools.formats.image_blocks import correct_images
 
@@ -49,6 +50,8 @@ class History:
         """The messages after those."""
         self.tool_use_ids: set[str] = set()
         """All ids of tool_use blocks, since the model may repeat one and the API rejects duplicates."""
+        self.tokens = 0
+        """An estimate of what it takes of the window."""
         for message in stored:
             self.add_encoded(message.role, message.content)
 
@@ -93,6 +96,7 @@ class History:
     def _add(self, role: str, content: bytes) -> None:
         if content == b"[]":
             return
+        self.tokens += estimate_tokens(content)
         if self._roles and self._roles[-1] == role:
             self._messages[-1] = b"".join((memoryview(self._messages[-1])[:-2], b",", memoryview(content)[1:], b"}"))
         else:
@@ -107,6 +111,7 @@ class History:
     def undo_add(self, content: bytes) -> None:
         """Undo the last addition, which had this content."""
         whole = b'{"role":"user","content":' + content + b"}"
+        self.tokens -= estimate_tokens(content)
         if self._messages and self._messages[-1] == whole:
             self._messages.pop()
             self._roles.pop()

@@ -174,6 +174,7 @@ class ModelAttempt:
         content = await self._add_to_history(assembly)
         self.stream.draft.closed = True
         used = self._count_usage(assembly)
+        self.session.context.note_answer(used, self.request.prefix_tokens, self.session.history.tokens)
         self.session.journal.messages.complete(message, content, self.state.turn, used)
         return answer
 

@@ -53,4 +53,6 @@ class TurnServices:
     config: Callable[[], Config]
     cost: Callable[[str, Usage], Decimal | None]
     max_output: Callable[[str], int]
+    window: Callable[[str], int]
+    """How many tokens a model's window holds."""
     tool_counts: ToolCounts

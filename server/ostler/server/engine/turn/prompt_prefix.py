@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import orjson
 
+from ostler.server.engine.context.tokens import BYTES_PER_TOKEN
 from ostler.server.models.tool_extras import Allowance, build_strict_schema
 from ostler.tools.context import SessionView
 from ostler.tools.registry import ToolSet
@@ -20,6 +21,10 @@ class Prefix:
     """For every provider."""
     tools_with_extras: bytes
     """For one that knows `strict` and `input_examples`."""
+
+    def count_tokens(self, *, with_extras: bool) -> int:
+        """An estimate of what it takes of the window."""
+        return (len(self.system) + len(self.tools_with_extras if with_extras else self.tools)) // BYTES_PER_TOKEN
 
 
 def make_prefix(system: str, toolset: ToolSet, view: SessionView) -> Prefix:
