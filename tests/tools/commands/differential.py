@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 from ostler.protocol.ids import SessionId
 from ostler.tools.commands import GIT_GUARD_ENVIRONMENT, SimpleCommand, find_uncovered
+from ostler.tools.commands.safety.composites.composite_line import read_composite
 from ostler.tools.commands.safety.transparent_wrappers import strip_wrappers
 from ostler.tools.context import SessionView
 from ostler.tools.shell.bash_policy import build_read_check, judge
@@ -28,7 +29,7 @@ STUBBED: Final = (
     "ls", "cat", "echo", "printf", "head", "wc", "grep", "test", "[", "true", "false", "pwd", ":", "rg", "find",
     "npm", "tr",
     "sort", "du", "stat", "type", "tail", "uniq", "cut", "git", "rm", "f", "a", "x", "sudo", "env", "time",
-    "basename", "seq",
+    "basename", "seq", "diff", "sed", "date", "nproc", "dirname", "comm",
 )  # fmt: skip
 _KEPT: Final = ("PATH", "IFS", "HOME", "BASH_ENV", "ENV", "CDPATH", "GLOBIGNORE", "LD_PRELOAD", "x", "a")
 _VOLATILE: Final = frozenset({
@@ -38,6 +39,7 @@ _VOLATILE: Final = frozenset({
     "__number",
     "BASH_EXECUTION_STRING", "DIRSTACK", "GROUPS",
 })  # fmt: skip
+_SAY_THAT_NOTHING_IS_GIVEN: Final = frozenset({("basename",), ("dirname",), ("seq",)})
 _END: Final = "\1end\1"
 _NEWLINE: Final = "\2"
 """In place of newlines in what is recorded: bash writes at each of them, and what it writes at once stays together."""
@@ -134,9 +136,14 @@ def list_claims(line: str, view: SessionView) -> Iterator[Claim]:
         parts = expansion.parsed.parts if expansion is not None else parsed.parts
         if any(token.kind not in {"literal", "home"} for part in parts for token in part.tokens):
             return
+        if parsed.problem is None and not parsed.agreed:
+            # Written anew: the line itself never runs. A substitution gives nothing here, where no program prints.
+            leaves = read_composite(line, view.folder).leaves
+            parts = (*parts, *(each for leaf in leaves for each in leaf.variants))
         inner = [stripped for part in parts if (stripped := strip_wrappers(part)) is not None]
-        words = frozenset(_list_words(part, view) for part in (*parts, *inner))
-        yield Claim(line, line, words)
+        words = frozenset(_list_words(part, view) for part in (*parts, *inner)) | _SAY_THAT_NOTHING_IS_GIVEN
+        if parsed.agreed:
+            yield Claim(line, line, words)
         yield Claim(line, judged.literal_command or "", words, kind="literal")
     elif not find_uncovered(parsed, [RULE], build_read_check(view)):
         assigned = frozenset(name for part in parsed.parts for name, _ in part.assignments)
@@ -181,12 +188,17 @@ def find_differences(claims: Sequence[Claim], project: Path) -> Iterator[tuple[C
         yield claims[min(len(records), len(claims) - 1)], f"{len(records)} of {len(claims)} lines came to their end"
         return
     for claim, record in zip(claims, records, strict=True):
-        strange = [words for words in record.words if words not in claim.words]
+        strange = [words for words in map(_strip_descriptors, record.words) if words not in claim.words]
         if strange:
             yield claim, f"bash ran {strange[0]!r}, and we said {sorted(claim.words)!r}"
         changed = _list_changed(first.variables, record.variables) - claim.assigned
         if record.variables != ("", "") and changed:
             yield claim, f"bash set {sorted(changed)!r}"
+
+
+def _strip_descriptors(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The file that stands for what a command prints, as it is judged."""
+    return tuple("/dev/null" if word.startswith("/dev/fd/") else word for word in words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,14 @@ _SEEDS: Final = (
     "time npm test", "echo é",
     "cat <<'E' | wc -l\na $x\nE\nls *.py", "cat <<-E && ls d\n\ta\n\tE\npwd",
     "(cd src && ls *.py) | head -n 1", "npm test <<E\n\\\na b\nE\nls",
+    'for f in *.py a; do echo "$f" $f; done', "for n in {1..3} '*'; do ls x$n \"$n\"; done | head -n 1",
+    'if [ -f a ]; then cat a; elif test -n "$HOME"; then ls; else cat b; fi', 'echo "a $(cat a | wc -l) b" $(nproc)',
+    "diff <(sort a) <(cat b | uniq)", "LC_ALL=C sort a; { ls; cat b; } 2>/dev/null", "[[ -f a ]] && ls {a,b}.py",
+    'cd src && for f in *; do cat "$f"; done', 'echo "$(echo "$(ls)")" $((7*3)) $\'a\\tb\'',
+    'basename "$(cat a)"; dirname $(pwd)',
+    'for d in src d; do (cd src && ls); echo "$d: $(find "$d" -name x)"; done', "sed 's/a/b/;2p' a | cat",
+    'git log $(git rev-parse HEAD) --stat; git show "$(git merge-base a b)"', '[ "$(cat a)" = b ] || echo "${HOME}"',
+    "! grep -q a b; for a in 'x y' \"it's\"; do printf '%s' \"$a\"; done", "echo {a,'b c'}$((1)) {2..1}",
     "( ls; (cat a) ) && echo b", "head -n 1 <<E\na b\n\nE\n(cat b)", "cat <<\"E\" # c\n`x`\nE",
 )  # fmt: skip
 
@@ -114,6 +122,8 @@ class LineGenerator:
                 f"( {line} )", f"({line}) | cat", f"({line}) && ls", f"cat <<E | {line}\na b\nE\nls",
                 f"{{ {line}; }}", f"for x in a *; do {line}; done", f"if {line}; then {line}; fi",
                 f"! {line}", f"{line} &", f"case a in a) {line};; esac", f"f() {{ {line}; }}; f",
+                f'echo "$({line})"', f"cat <({line}) a", f"if {line}; then echo $x; else {line}; fi",
+                f'for f in a "b c"; do {line} "$f" $f; done', f"for x in $({line}); do ls; done", f"git show $({line})",
                 f"{{ {line}; }}>/dev/null", f"( {line} ) {{x}}>/dev/null", f"{line} <<E\n$x\nE",
                 f"{line} <<'E'\n$(ls)\nE",
             ))  # fmt: skip

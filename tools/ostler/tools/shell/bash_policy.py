@@ -95,7 +95,7 @@ def changes_folder(command: str) -> bool:
 def find_subject(command: str, folder: str, edits: bool = False) -> CommandSubject:
     """What rules are matched with. Blocks: resolves the paths. `edits`: it is known to do nothing but change files."""
     read = parse_command(command)
-    verdict = commands.is_read_only(read, folder) if commands.has_globs(read) else None
+    verdict = commands.is_read_only(read, folder) if commands.has_globs(read) or commands.is_composite(read) else None
     about = _build_subject(read, verdict, folder, cache(paths.resolve_path))
     return replace(about, edits=True) if edits else about
 
@@ -360,7 +360,10 @@ def _parse_simple(command: str) -> ParsedCommand | None:
     read = parse_command(command)
     if any(part.tokens and (part.words[0] is None or "/" in part.words[0]) for part in read.parts):
         return None
-    needs_disk = commands.may_run_others(read) or commands.has_globs(read) or "git" in commands.list_programs(read)
+    # A loop over a pattern, which is in no part of it.
+    needs_disk = commands.is_composite(read) and commands.seems_read_only(read)
+    needs_disk = needs_disk or commands.may_run_others(read) or commands.has_globs(read)
+    needs_disk = needs_disk or "git" in commands.list_programs(read)
     needs_disk = needs_disk or any(map(commands.may_be_chosen, read.parts))
     return None if needs_disk else read
 

@@ -26,7 +26,9 @@ class GlobExpansion:
     parsed: ParsedCommand
     words: Mapping[tuple[int, int], tuple[str, ...]]
     """What each pattern became, by the part that it is in and its place there."""
-    paths: tuple[str, ...]
+    literal: str | None = None
+    """The whole text that runs, where it is another one than the command with its patterns expanded."""
+    paths: tuple[str, ...] = ()
     """All that was found, absolute but not resolved: also what the program takes for mere text is shown by its name."""
 
 
@@ -62,14 +64,14 @@ def expand_globs(parsed: ParsedCommand, folder: str) -> GlobExpansion:
         for place, token in enumerate(part.tokens):
             if token.kind == "glob":
                 here = _find_folder(token, part, folder)
-                names = _expand_word(token, here, limits)
+                names = expand_word(token, here, limits)
                 paths.update(dict.fromkeys(posixpath.join(here, name) for name in names))
                 found[number, place] = names = names or (strip_glob_quotes(token),)
                 tokens += map(make_literal_word, names)
             else:
                 tokens.append(token)
         parts.append(replace(part, tokens=tuple(tokens)))
-    return GlobExpansion(replace(parsed, parts=tuple(parts)), found, tuple(paths))
+    return GlobExpansion(replace(parsed, parts=tuple(parts)), found, paths=tuple(paths))
 
 
 def _find_folder(token: Word, part: SimpleCommand, folder: str) -> str:
@@ -79,8 +81,8 @@ def _find_folder(token: Word, part: SimpleCommand, folder: str) -> str:
     return resolve_folder(folder, part.folder)
 
 
-def _expand_word(token: Word, folder: str, limits: GlobLimits) -> tuple[str, ...]:
-    """What a pattern finds; nothing where there is nothing."""
+def expand_word(token: Word, folder: str, limits: GlobLimits) -> tuple[str, ...]:
+    """What a pattern finds; nothing where there is nothing. Blocks. Raises NotReadOnly where that is not safe."""
     try:
         names = expand_glob(token, folder, limits)
     except NotExpandable as error:
@@ -98,12 +100,14 @@ def write_literally(parsed: ParsedCommand, expansion: GlobExpansion | None) -> s
 
     Each pattern is what it was expanded to, and each other literal word is quoted as we understood it.
     """
+    if expansion is not None and expansion.literal is not None:
+        return expansion.literal
     pieces, end = list[str](), 0
     for number, place, begin, after in find_word_spans(parsed.command):
         token = parsed.parts[number].tokens[place]
         pieces += [
             parsed.command[end:begin],
-            _write_word(token, expansion.words.get((number, place)) if expansion else None),
+            write_word(token, expansion.words.get((number, place)) if expansion else None),
         ]
         end = after
     return "".join((*pieces, parsed.command[end:]))
@@ -114,7 +118,8 @@ def _quote(name: str) -> str:
     return f"'{name}'" if name.isdecimal() else shlex.quote(name)
 
 
-def _write_word(token: Word, names: tuple[str, ...] | None) -> str:
+def write_word(token: Word, names: tuple[str, ...] | None) -> str:
+    """A word in which the shell has nothing left to decide: what a pattern stands for, or what is literal, quoted."""
     if names is not None:
         return " ".join(map(_quote, names))
     if token.kind != "literal":

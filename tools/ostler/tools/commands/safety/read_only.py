@@ -2,9 +2,10 @@
 
 import posixpath
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from ostler.tools.commands.safety.composites.composite_line import CompositeLine, NotComposite, read_composite
 from ostler.tools.commands.safety.fixed_commands import find_chooser
 from ostler.tools.commands.safety.git_config import find_git_config_problem
 from ostler.tools.commands.safety.glob_expansion import GlobExpansion, expand_globs, has_globs, put_stand_ins
@@ -58,6 +59,8 @@ def is_read_only(parsed: ParsedCommand, folder: str, *, network: bool = False) -
 
     `network`: what needs a socket or the network only to look counts as well.
     """
+    if is_composite(parsed) and not network:
+        return _judge_composite(parsed, folder)
     accesses = _check_parts(parsed, network=network)
     if isinstance(accesses, ReadOnlyVerdict):
         return accesses
@@ -70,16 +73,67 @@ def is_read_only(parsed: ParsedCommand, folder: str, *, network: bool = False) -
         accesses = _check_parts(expansion.parsed, network=network)
         if isinstance(accesses, ReadOnlyVerdict):
             return accesses
+    return _check_disk(accesses, folder) or _build_yes(expansion)
+
+
+def _check_disk(accesses: Sequence[tuple[SimpleCommand, ReadAccess]], folder: str) -> ReadOnlyVerdict | None:
     for part, access in accesses:
         problem = _find_problem_on_disk(part, access, folder)
         if problem is not None:
             return ReadOnlyVerdict(ok=False, reason=problem, part=part.text)
+    return None
+
+
+def _build_yes(expansion: GlobExpansion | None) -> ReadOnlyVerdict:
     return ReadOnlyVerdict(ok=True, reason="every part of it only reads", part=None, expansion=expansion)
 
 
 def seems_read_only(parsed: ParsedCommand) -> bool:
     """The same by its text alone, without a look at the folder that it runs in."""
+    if is_composite(parsed):
+        try:
+            composite = read_composite(parsed.command, None)
+            _check_composite(composite)
+        except (NotComposite, NotReadOnly):
+            return False
+        return True
     return not isinstance(_check_parts(parsed), ReadOnlyVerdict)
+
+
+def is_composite(parsed: ParsedCommand) -> bool:
+    """Whether more may be in it than plain commands, so that it is read and written anew."""
+    return parsed.problem is None and not parsed.agreed and len(parsed.parts) <= _MAX_PARTS
+
+
+def _judge_composite(parsed: ParsedCommand, folder: str) -> ReadOnlyVerdict:
+    """A line with loops, conditions or substitutions: what runs in its place is judged."""
+    try:
+        # By its text first: only what may pass is worth a look at the disk.
+        _check_composite(read_composite(parsed.command, None))
+        composite = read_composite(parsed.command, folder)
+        accesses = _check_composite(composite)
+        expansion = GlobExpansion(composite.parsed, {})
+        if has_globs(composite.parsed):
+            expansion = expand_globs(composite.parsed, folder)
+            accesses += _check_composite(composite, expansion.parsed.parts)
+        expansion = replace(expansion, literal=composite.write(expansion.words))
+    except NotComposite as error:
+        return ReadOnlyVerdict(ok=False, reason=f"it is not a plain command: {error}", part=None)
+    except NotReadOnly as error:
+        return ReadOnlyVerdict(ok=False, reason=str(error), part=None)
+    return _check_disk(accesses, folder) or _build_yes(expansion)
+
+
+def _check_composite(
+    composite: CompositeLine, parts: Sequence[SimpleCommand] | None = None
+) -> list[tuple[SimpleCommand, ReadAccess]]:
+    """What each part of it reads, also where its substitutions give nothing. Raises NotReadOnly."""
+    found: list[tuple[SimpleCommand, ReadAccess]] = []
+    parts = composite.parsed.parts if parts is None else parts
+    for leaf, part in zip(composite.leaves, parts, strict=True):
+        before = () if leaf.before is None else tuple(parts[number] for number in leaf.before)
+        found += [(each, check_part(each, before)) for each in (part, *leaf.variants)]
+    return found
 
 
 def _check_parts(

@@ -21,6 +21,7 @@ from ostler.tools.commands.safety.read_only_programs.awk_script import is_own_va
 from ostler.tools.commands.safety.read_only_programs.checksum_lists import check_checksums
 from ostler.tools.commands.safety.read_only_programs.find_command import check_find
 from ostler.tools.commands.safety.read_only_programs.git_forms import check_git
+from ostler.tools.commands.safety.read_only_programs.sed_script import prints_only as prints_lines
 from ostler.tools.commands.syntax.words import Word, is_named_expansion
 
 __all__ = ["SPECIAL", "ReadAccess", "check_options", "check_program"]
@@ -30,8 +31,8 @@ _TEST_WORDS: Final = frozenset({
     "-u", "-w", "-x", "-z", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef", "-a", "-o",
 })  # fmt: skip
 _FORMATTED: Final = re.compile(r"%%|%[-+ #0']*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?[diouxXeEfFgGaAcsbq]|[^%]")
-_LINES: Final = r"(?:\d+(?:~\d+)?|\$)(?:,(?:[+~]?\d+|\$))?p"
-_PRINTED_LINES: Final = re.compile(rf"[ ]*{_LINES}(?:[ ]*;[ ]*{_LINES})*[ ]*;?[ ]*")
+_SED_FLAGS: Final = re.compile("-[nErsz]+|--(?:quiet|silent|regexp-extended|separate|null-data)")
+_SED_SCRIPTS: Final = re.compile("-[nErsz]*e|--expression")
 _JQ: Final = Program(
     grammar="own",
     short="rjanscSCMeR",
@@ -102,7 +103,7 @@ _CERTIFICATE_WORDS: Final = frozenset({
 _DIGESTS: Final = frozenset({"-md5", "-sha1", "-sha224", "-sha256", "-sha384", "-sha512"})
 _PRINTED_PLACES: Final = frozenset({'"$PWD"', '"$HOME"'})
 _AR_LISTS: Final = frozenset({"t", "tv", "-t", "-tv"})
-_UNZIP_LISTS: Final = frozenset({"-l", "-v", "-lv", "-lq", "-Z", "-Z1", "-t", "-tq", "-z"})
+_UNZIP_LISTS: Final = frozenset({"-l", "-v", "-lv", "-lq", "-Z", "-Z1", "-t", "-tq", "-z", "-p", "-c"})
 
 
 def check_program(tokens: Sequence[Word]) -> ReadAccess:
@@ -149,12 +150,23 @@ def _check_printf(tokens: Sequence[Word]) -> ReadAccess:
 
 
 def _check_test(tokens: Sequence[Word]) -> ReadAccess:
+    operands = [token for token in tokens if token.source not in {"!", "]"}]
+    if len(operands) == 2 and operands[0].literal in {"-n", "-z"} and _is_quoted_variable(operands[1]):
+        return ReadAccess()
+    if len(operands) == 3 and operands[1].literal in {"=", "!=", "=="} and _is_quoted_variable(operands[0]):
+        _require_literals(operands[1:])
+        return ReadAccess()
     words = _require_literals(tokens)
     for word in words:
         if word.startswith("-") and word not in _TEST_WORDS and not word[1:].isdecimal():
             raise NotReadOnly(f"{word} is not known to be harmless")
     operands = [token for token in tokens if not token.text.startswith("-") and token.text not in {"!", "(", ")", "]"}]
     return ReadAccess(tuple(operands))
+
+
+def _is_quoted_variable(token: Word) -> bool:
+    """`"$SHELL"`: one word, whatever it is."""
+    return is_named_expansion(token) and token.source.startswith('"') and token.source.count('"') == 2
 
 
 def _check_expr(tokens: Sequence[Word]) -> ReadAccess:
@@ -164,16 +176,22 @@ def _check_expr(tokens: Sequence[Word]) -> ReadAccess:
 
 
 def _check_sed(tokens: Sequence[Word]) -> ReadAccess:
-    rest = list(tokens[1:])
+    """Options, the script where none stands behind `-e`, and files: each script does nothing but print."""
+    rest = list(tokens)
     scripts: list[str | None] = []
-    while len(rest) > 1 and rest[0].literal == "-e":
-        scripts.append(rest[1].literal)
-        rest = rest[2:]
+    while rest and rest[0].kind == "literal" and rest[0].text.startswith("-") and rest[0].text != "-":
+        word = rest.pop(0).text
+        if word == "--":
+            break
+        if _SED_SCRIPTS.fullmatch(word) and rest:
+            scripts.append(rest.pop(0).literal)
+        elif not _SED_FLAGS.fullmatch(word):
+            raise NotReadOnly(f"{word} is not known to be harmless")
     if not scripts and rest:
         scripts.append(rest.pop(0).literal)
-    prints = all(script is not None and _PRINTED_LINES.fullmatch(script) for script in scripts)
-    if not tokens or tokens[0].literal not in {"-n", "--quiet", "--silent"} or not scripts or not prints:
-        raise NotReadOnly("sed passes only with -n, line numbers and p")
+    if not scripts or not all(script is not None and prints_lines(script) for script in scripts):
+        raise NotReadOnly("sed passes only where its script does nothing but print")
+    # GNU sed takes options behind its operands, too.
     return check_options(Program(operands="files"), rest)
 
 
@@ -404,7 +422,7 @@ def _check_tar(tokens: Sequence[Word]) -> ReadAccess:
 def _check_unzip(tokens: Sequence[Word]) -> ReadAccess:
     """`unzip -l FILE`: the option stands first, and what follows the file are names inside of it."""
     if len(tokens) < 2 or tokens[0].literal not in _UNZIP_LISTS:
-        raise NotReadOnly("unzip passes only where it lists a file, as `unzip -l FILE`")
+        raise NotReadOnly("unzip passes only where it lists or prints, as `unzip -l FILE`")
     words = _require_literals(tokens[2:])
     archive = tokens[1]
     if archive.kind not in {"literal", "home"} or set(archive.text) & set("*?[") or archive.text.startswith("-"):

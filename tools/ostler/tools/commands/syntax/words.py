@@ -15,13 +15,21 @@ _HARMLESS_AFTER_DOLLAR: Final = '" |)/'
 _SIMPLE: Final = re.compile(r"""(?:([A-Za-z0-9_./:=@%+,^-]+)|'([^']*)'|"([^"$`\\]*)")(?=[ \t\n|&;()<>]|\Z)""")
 """A word that is all bare or all in one pair of quotes, which most are."""
 
-_NAMED: Final = r"\$(?:\?|(?:PATH|HOME|PWD)(?![A-Za-z0-9_]))"
+_NAMES: Final = (
+    "PATH", "HOME", "PWD", "OLDPWD", "USER", "LOGNAME", "HOSTNAME", "SHELL", "LANG", "LC_ALL", "TERM", "TZ",
+    "EDITOR", "VISUAL", "PAGER", "DISPLAY", "COLUMNS", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV",
+    "PYTHONPATH", "NODE_ENV", "NODE_PATH", "JAVA_HOME", "GOPATH", "GOROOT", "CARGO_HOME", "RUSTUP_HOME",
+    "XDG_CONFIG_HOME", "XDG_DATA_HOME", "TMPDIR",
+)  # fmt: skip
+"""Variables that say where things are, and never what somebody keeps secret."""
+_NAMED: Final = rf"\$(?:\?|(?:{'|'.join(_NAMES)})(?![A-Za-z0-9_]))"
 _NAMED_EXPANSION: Final = re.compile(
     rf"""(?>(?:[A-Za-z0-9_./:=@%+,^-]++|{_NAMED}|"(?>(?:[^"$`\\]++|{_NAMED})*)")+)(?=[ \t\n|&;()<>]|\Z)"""
 )
-"""A word in which nothing is expanded but some of `$?`, `$PATH`, `$HOME` and `$PWD`."""
+"""A word in which nothing is expanded but some of `$?`, `$PATH`, `$HOME` and their like."""
 
-_NAMED_ALONE: Final = frozenset({"$?", "$PATH", "$HOME", "$PWD", '"$?"', '"$PATH"', '"$HOME"', '"$PWD"'})
+NAMED_VARIABLES: Final = frozenset({"$?", *(f"${name}" for name in _NAMES)})
+_NAMED_ALONE: Final = NAMED_VARIABLES | {f'"{source}"' for source in NAMED_VARIABLES}
 """What most of these words are."""
 
 WordKind = Literal["literal", "glob", "home", "unknown"]
@@ -49,7 +57,7 @@ def read_word(source: str) -> Word:
 
 
 def is_named_expansion(word: Word) -> bool:
-    """Whether it is known only at run time, but for nothing else than `$?`, `$PATH`, `$HOME` and `$PWD` in it."""
+    """Whether it is known only at run time, but for nothing else than `$?`, `$PATH`, `$HOME` and their like in it."""
     if word.kind != "unknown" or "$" not in word.source:
         return False
     return word.source in _NAMED_ALONE or _NAMED_EXPANSION.fullmatch(word.source) is not None

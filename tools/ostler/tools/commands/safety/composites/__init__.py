@@ -1,0 +1,1 @@
+"""Lines with loops, conditions and substitutions that only read: taken apart, unrolled, and written anew."""
