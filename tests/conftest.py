@@ -22,6 +22,8 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 settings.load_profile("shared-machine")
 
+pytest_plugins = ["tests.support.workers"]
+
 # What is collected stays until the end: to look through it for garbage again and again finds none.
 gc.disable()
 
@@ -78,8 +80,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     for item in items:
         if isinstance(item, pytest.Function) and _starts_daemon(item):
             item.add_marker(pytest.mark.daemon)
+        if item.nodeid.startswith(_LONG_IMPORT):
+            item.add_marker(pytest.mark.one_worker)
     yield
-    # In random order, but one after the other, and first: then one worker runs them. What is last, others take over.
+    # In random order, but one after the other, and first: nobody waits for their worker at the end.
     items.sort(key=lambda item: not item.nodeid.startswith(_LONG_IMPORT))
 
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
 
@@ -43,6 +44,9 @@ class RecordedProcesses:
         self.ended.append((call_id, pid))
 
 
+_numbers: Final = count(1)
+
+
 @dataclass
 class Session:
     """A session with one folder, and its calls."""
@@ -52,6 +56,8 @@ class Session:
     reads: InMemoryReads = field(default_factory=InMemoryReads)
     processes: RecordedProcesses = field(default_factory=RecordedProcesses)
     progress: list[dict[str, Any]] = field(default_factory=list)
+    number: int = field(default_factory=_numbers.__next__)
+    """Different for each: tools remember calls by their ids."""
     call_count: int = 0
 
     def __post_init__(self) -> None:
@@ -76,7 +82,7 @@ class Session:
         about_files = {name: services.pop(name) for name in ("history", "diagnostics") if name in services}
         self.call_count += 1
         return ToolContext(
-            call_id=CallId(f"m_{id(self):x}#{self.call_count}"),
+            call_id=CallId(f"m_{self.number}#{self.call_count}"),
             session=self.view,
             services=Services(FileServices(self.reads, **about_files), self.processes, **services),
             progress=lambda kind, data: self.progress.append(data),

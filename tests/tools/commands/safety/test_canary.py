@@ -16,6 +16,7 @@ from ostler.tools.commands import (
     parse_command,
     write_literally,
 )
+from tests.support.examples import choose_examples, count_examples
 from tests.tools.commands.safety.test_program_table import PASSES
 
 FolderSnapshot = dict[str, tuple[int, int, int, bytes]]
@@ -117,12 +118,15 @@ def write_out(command: str, canary: Path) -> str | None:
 
 
 def test_nothing_that_passes_as_read_only_changes_anything(canary: Path) -> None:
-    succeeded = run_commands(PASSES, canary)
-    assert len(succeeded) > 80, "most of them work here"
+    rows = choose_examples(PASSES)
+    succeeded = run_commands(rows, canary)
+    assert len(succeeded) > count_examples(80), "most of them work here"
     tried = {command.split()[0] for command in succeeded}
     installed = {
         "fd" if name == "fdfind" else name for name in ("rg", "fdfind", "fd", "tree", "jq", "ps") if shutil.which(name)
     }
+    if len(rows) < len(PASSES):
+        installed &= {command.split()[0] for command in rows}
     assert tried >= installed, "what not every machine has is tried for real, where it is"
 
 

@@ -200,7 +200,7 @@ async def test_a_profile_that_cannot_be_used_is_harmless_and_told_once(
 ) -> None:
     used = write_profile(text)
     if words == "longer than":  # no limit is long enough for these, and some keep a processor busy until it
-        monkeypatch.setattr(shell_profile, "TIME_LIMIT", 0.4)
+        monkeypatch.setattr(shell_profile, "TIME_LIMIT", 0.2)
         monkeypatch.setattr(shell_profile, "_GRACE_SECONDS", 0.1)
     session.change_config(profile=used)
     began = time.monotonic()
