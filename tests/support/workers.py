@@ -14,8 +14,9 @@ import selectors
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from typing import Any, Final, cast
 
@@ -226,13 +227,29 @@ def _run_tests(
 
     index = take_next()
     while index is not None:
-        following = take_next()
+        following = _NextTest(take_next, session.items)
         reporter.send({"began": index})
-        session.config.hook.pytest_runtest_protocol(
-            item=session.items[index], nextitem=None if following is None else session.items[following]
-        )
+        session.config.hook.pytest_runtest_protocol(item=session.items[index], nextitem=following)
         reporter.send({"finished": index})
-        index = following
+        index = following.index
+
+
+class _NextTest:
+    """Stands for the test that comes next, which decides what the one before it tears down.
+
+    Which one is decided only then: who took it before would keep it from the others for as long as this one runs.
+    """
+
+    def __init__(self, take_next: Callable[[], int | None], items: list[pytest.Item]) -> None:
+        self._take_next = take_next
+        self._items = items
+
+    @cached_property
+    def index(self) -> int | None:
+        return self._take_next()
+
+    def listchain(self) -> list[Any]:
+        return [] if self.index is None else self._items[self.index].listchain()
 
 
 class _Reporter:

@@ -181,7 +181,9 @@ from ostler.tools.process import orphans
 ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
 def dead(pid):
     return open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] == "Z"
-orphan = int(subprocess.check_output(["bash", "-c", "setsid sleep 0 >/dev/null & echo $!"]))
+waits, lets_go = os.pipe()  # until its parent is gone, which would bury it
+orphan = int(subprocess.check_output(["bash", "-c", "setsid head -c1 <&0 >/dev/null & echo $!"], stdin=waits))
+os.write(lets_go, b".")
 ours = subprocess.Popen(["bash", "-c", "exit 7"])
 while not (dead(orphan) and dead(ours.pid)):
     time.sleep(0.01)
