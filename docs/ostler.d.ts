@@ -709,6 +709,22 @@ export interface ConfigWeb {
   allow_private?: Array<string>;
 }
 
+/** What the model is sent of a conversation has become less; what people see has not. */
+export interface ContextCompacted {
+  /** How much of the window a request took. */
+  before_tokens: number;
+  /** How much it takes now: an estimate, until the provider has counted. */
+  after_tokens: number;
+  /** How many old results stand there as one line each. */
+  cleared_results: number;
+  /** A summary stands in the place of the messages before. */
+  summarised: boolean;
+  /** The summary; null where results were cleared only. */
+  message_id: string | null;
+  /** The window was filling up, or somebody asked for it. */
+  trigger: "auto" | "manual";
+}
+
 /** One part of what is sent with every request. */
 export interface ContextPart {
   /** `prompt`: our own words, and where the model is. `messages`: what was said and called, without the results. */
@@ -1245,6 +1261,8 @@ export interface Message {
   stop_reason: string | null;
   /** The call that put it into the history, if one did. */
   source_call_id: string | null;
+  /** It stands, for the model, in the place of messages before it: the conversation was compacted here. */
+  summary: boolean;
   /** When it was stored. */
   created_at: string;
 }
@@ -1804,6 +1822,14 @@ export interface SessionArchive {
   session_id: string;
   /** False: takes it out of the archive. */
   archived?: boolean;
+}
+
+/** Which conversation to summarise, and what to keep of it. */
+export interface SessionCompact {
+  /** Which session; no turn may run in it. */
+  session_id: string;
+  /** Words for whoever writes the summary: what matters. */
+  instructions?: string | null;
 }
 
 /** What fills the window of a session's model. */
@@ -2623,6 +2649,8 @@ export interface Methods {
   "session/export": { params: SessionExport; result: Export };
   /** What fills the window of the session's model, by part. */
   "session/context": { params: SessionRef; result: SessionContext };
+  /** Summarise a conversation for its model; people keep all of it. Waits until that is done. */
+  "session/compact": { params: SessionCompact; result: Session };
   /** Tokens and money of a session and its agents by model, agent and tool, today and in all. */
   "session/usage": { params: SessionRef; result: SessionUsage };
   /** The files that the session and its agents changed, as patches from before its first change to now. */
@@ -2767,6 +2795,8 @@ export interface Events {
   "model.retrying": ModelRetry;
   /** A request to the model has ended, and this is what it took. */
   "usage.updated": UsageData;
+  /** Old results were cleared, or a conversation summarised. */
+  "context.compacted": ContextCompacted;
   /** Words for the people. */
   "notice": Notice;
   /** A client opened an event stream. */

@@ -12,6 +12,7 @@ MAY_NAME_TOOLS: Final = {
     "tools/ostler/tools/permissions/rule_families.py": "the words of the rule language",
     "tools/ostler/tools/shell/base.py": "the description tells the model to take these instead, where they are there",
     "server/ostler/server/prompt/agent_kinds.py": "a kind of agent is a list of tools, as a file of the person's is",
+    "server/ostler/server/engine/context/clearing.py": "reads stored calls, whose tools may not be loaded",
     "server/ostler/server/engine/tasks/notifications.py": "reads stored calls, whose tools may not be loaded",
 }
 """Modules that name tools, and why. The model `rehearsal` plays a model, which calls tools by their names."""

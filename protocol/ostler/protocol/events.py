@@ -225,6 +225,23 @@ class UsageData(Shape):
     """What its session has taken so far."""
 
 
+class ContextCompacted(Shape):
+    """What the model is sent of a conversation has become less; what people see has not."""
+
+    before_tokens: int
+    """How much of the window a request took."""
+    after_tokens: int
+    """How much it takes now: an estimate, until the provider has counted."""
+    cleared_results: int
+    """How many old results stand there as one line each."""
+    summarised: bool
+    """A summary stands in the place of the messages before."""
+    message_id: MessageId | None
+    """The summary; null where results were cleared only."""
+    trigger: Literal["auto", "manual"]
+    """The window was filling up, or somebody asked for it."""
+
+
 class ClientData(Shape):
     """A client came or went."""
 
@@ -304,6 +321,7 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
         EventType("git.changed", GitChange, "A command committed, pushed, merged, or changed a pull request."),
         EventType("model.retrying", ModelRetry, "A request to the model failed, and is made again after a while."),
         EventType("usage.updated", UsageData, "A request to the model has ended, and this is what it took."),
+        EventType("context.compacted", ContextCompacted, "Old results were cleared, or a conversation summarised."),
         EventType("notice", Notice, "Words for the people."),
         EventType("client.attached", ClientData, "A client opened an event stream.", stored=False),
         EventType("client.detached", ClientData, "A client's event stream ended.", stored=False),

@@ -30,6 +30,7 @@ from ostler.protocol.session import (
     MessagePage,
     Session,
     SessionArchive,
+    SessionCompact,
     SessionCreate,
     SessionExport,
     SessionFork,
@@ -176,6 +177,15 @@ SESSION_CONTEXT: Final = Method(
     SessionContext,
     "nothing",
     "What fills the window of the session's model, by part.",
+    needs="owner",
+)
+SESSION_COMPACT: Final = Method(
+    "session/compact",
+    SessionCompact,
+    Session,
+    "nothing",
+    "Summarise a conversation for its model; people keep all of it. Waits until that is done.",
+    waits=True,
     needs="owner",
 )
 SESSION_USAGE: Final = Method(
@@ -482,6 +492,7 @@ METHODS: Final[dict[str, Method[Any, Any]]] = {
         SESSION_FORK,
         SESSION_EXPORT,
         SESSION_CONTEXT,
+        SESSION_COMPACT,
         SESSION_USAGE,
         SESSION_DIFF,
         TURN_START,

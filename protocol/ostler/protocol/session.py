@@ -203,6 +203,15 @@ class SessionArchive(Params):
     """False: takes it out of the archive."""
 
 
+class SessionCompact(Params):
+    """Which conversation to summarise, and what to keep of it."""
+
+    session_id: SessionId
+    """Which session; no turn may run in it."""
+    instructions: Annotated[Text, Field(max_length=10_000)] | None = None
+    """Words for whoever writes the summary: what matters."""
+
+
 class SessionMessages(Params):
     """Which messages to list."""
 

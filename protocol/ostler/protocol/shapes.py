@@ -116,6 +116,8 @@ class Message(Shape):
     """Why the model stopped, in the API's own word."""
     source_call_id: CallId | None = None
     """The call that put it into the history, if one did."""
+    summary: bool = False
+    """It stands, for the model, in the place of messages before it: the conversation was compacted here."""
     created_at: Time
     """When it was stored."""
 

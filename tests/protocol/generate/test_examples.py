@@ -80,7 +80,16 @@ def test_the_examples_can_be_run(home: Path, tmp_path: Path) -> None:
         examples.learn("message_id", "session/fork", messages[-1]["id"])
         for name in ("session/get", "session/update", "session/fork", "session/export", "session/diff", "tool/list"):
             examples.run(name)
-        for name in ("task/list", "hook/list", "rule/add", "rule/list", "rule/remove", "rule/explain"):
+        for name in ("session/context", "session/usage"):
+            examples.run(name)
+        for name in (
+            "task/list",
+            "hook/list",
+            "rule/add",
+            "rule/list",
+            "rule/remove",
+            "rule/explain",
+        ):
             examples.run(name)
         for name in ("todo/create", "todo/list", "todo/update", "todo/delete"):
             examples.run(name)

@@ -54,6 +54,7 @@ def fill_session_tables(tx: Tx, session: sessions.SessionRecord) -> None:
     tx.sessions.put(session)
     stored_message = build_message(session.id, "secret")
     tx.messages.add(stored_message)
+    tx.messages.clear_results(session.id, {"toolu_secret": "secret"})
     tx.turns.put(build_turn(session.id), "secret")
     tx.calls.put(build_call(session.id, call_id=f"{stored_message.id}#0"))
     tx.asks.open_ask(build_ask(session.id, session.root_id), tx.next_cursor)

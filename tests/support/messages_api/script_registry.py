@@ -14,6 +14,7 @@ from tests.support.messages_api.failures import fails, new_request_id, wrong_key
 from tests.support.messages_api.prefix import PrefixChange, PrefixWatch
 from tests.support.messages_api.recorded_requests import RecordedRequest, Violation
 from tests.support.messages_api.scripts import Script, ScriptLibrary, Step, script
+from tests.support.messages_api.token_meter import TokenMeter
 from tests.support.messages_api.validation import ends_with_assistant, find_problems
 from tests.support.messages_api.whole_messages import render_whole
 
@@ -35,6 +36,8 @@ class ScriptRegistry:
         """Refuse requests for other models than these, with a 404, as the API does."""
         self.model_requests: list[Mapping[str, str]] = []
         """The headers of each request for the list of models."""
+        self.meter: TokenMeter | None = None
+        """Counts the tokens of each request, whatever the scripts say, and refuses those that do not fit."""
         self._strict = strict
         self._keep = keep
         self._library = ScriptLibrary(scripts, default)
@@ -132,6 +135,8 @@ class ScriptRegistry:
             return self._refuse(record, [f"the script of {record.conversation!r} raised {error!r}"])
         if reply is None:
             return self._refuse(record, [f"the script of {record.conversation!r} has no answer number {record.step}"])
+        if self.meter is not None:
+            reply = self.meter.answer(record.conversation, record.body, reply)
         if reply.stop_reason == "pause_turn":
             self._paused.add((record.conversation, record.step))
         if reply.whole or record.body.get("stream") is not True:

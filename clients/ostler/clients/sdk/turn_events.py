@@ -11,6 +11,7 @@ from ostler.protocol.brief import Brief
 from ostler.protocol.events import (
     AskData,
     CallData,
+    ContextCompacted,
     Event,
     FileChange,
     GitChange,
@@ -240,6 +241,14 @@ class HookRan:
 
 
 @dataclass(frozen=True, slots=True)
+class Compacted:
+    """What the model is sent of a conversation has become less."""
+
+    event: Event
+    compacted: ContextCompacted
+
+
+@dataclass(frozen=True, slots=True)
 class Noticed:
     """A notice for people."""
 
@@ -287,6 +296,7 @@ TurnEvent = (
     | Retrying
     | UsageUpdated
     | HookRan
+    | Compacted
     | Noticed
     | SessionChanged
     | OtherEvent
@@ -353,6 +363,7 @@ _READERS: Final[dict[str, Callable[[Event], TurnEvent]]] = {
     "model.retrying": _make_reader(ModelRetry, Retrying),
     "usage.updated": _make_reader(UsageData, UsageUpdated),
     "hook.ran": _make_reader(HookData, HookRan, "run"),
+    "context.compacted": _make_reader(ContextCompacted, Compacted),
     "notice": _make_reader(Notice, Noticed),
     "session.created": _read_session,
     "session.updated": _read_session,

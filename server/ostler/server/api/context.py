@@ -12,13 +12,14 @@ import orjson
 from ostler.protocol import times
 from ostler.protocol.context import AgentUsage, ModelUsage, SessionContext, SessionUsage, ToolUsage, UsageParts
 from ostler.protocol.ids import SessionId
-from ostler.protocol.session import SessionRef
+from ostler.protocol.session import Session, SessionCompact, SessionRef
 from ostler.protocol.shapes import Usage
 from ostler.protocol.turn import TurnOptions
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.context.accounting import compute_threshold, measure_parts, scale_parts
 from ostler.server.engine.context.tokens import BYTES_PER_TOKEN, IMAGE_TOKENS
 from ostler.server.engine.engine import Engine
+from ostler.server.engine.journal.session_view import read_session
 from ostler.server.engine.session.agent_facts import find_agent_facts
 from ostler.server.engine.session.usage import add_usage
 from ostler.server.engine.turn.environment_updates import load_sent_facts, read_session_facts
@@ -60,6 +61,14 @@ class ContextMethods:
             free=max(0, window - use.tokens),
             estimated=use.estimated,
             parts=scale_parts(sizes, use.tokens),
+        )
+
+    async def compact(self, params: SessionCompact, actor: SessionActor) -> Session:
+        await actor.compact(params.instructions)
+        return await self.log.read(
+            lambda snapshot: read_session(
+                snapshot, snapshot.sessions.get(params.session_id), snapshot.events.load_head()
+            )
         )
 
     async def usage(self, params: SessionRef) -> SessionUsage:

@@ -177,6 +177,7 @@ def bind_methods(binder: Binder, api: HandlerGroups) -> Handlers:  # noqa: PLR09
     bind(table.SESSION_FORK, api.sessions.fork)
     bind(table.SESSION_EXPORT, partial(export_whole, binder.log))
     bind_owner(table.SESSION_CONTEXT, api.context.context)
+    bind_owner(table.SESSION_COMPACT, api.context.compact)
     bind(table.SESSION_USAGE, api.context.usage)
     bind(table.SESSION_DIFF, partial(diff_session, binder.log))
     bind_owner(table.TURN_START, api.turns.start)

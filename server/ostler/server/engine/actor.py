@@ -13,6 +13,7 @@ from ostler.protocol.errors import (
     Conflict,
     NoTurnRunning,
     Overloaded,
+    ProtocolError,
     SessionNotFound,
     TurnRunning,
 )
@@ -33,6 +34,7 @@ from ostler.server.engine.turn.loop import TurnLoop
 from ostler.server.engine.turn.model_attempt import create_assistant_message
 from ostler.server.engine.turn.options import TurnRequest, TurnServices, TurnSettings
 from ostler.server.engine.turn.setup import TurnSetup, encode_user_message, extract_text
+from ostler.server.engine.turn.window import compact_between_turns
 from ostler.storage import Snapshot
 from ostler.storage.repositories.idempotency import Key
 from ostler.storage.repositories.sessions import SessionRecord
@@ -40,6 +42,15 @@ from ostler.storage.repositories.steers import Steer
 
 MAX_WAITING: Final = 100
 """Turns that wait in a session, and inputs that wait in a turn."""
+
+
+@dataclass(slots=True)
+class _AskedCompaction:
+    """A compaction that somebody has asked for, and waits for."""
+
+    instructions: str | None
+    error: ProtocolError | None = None
+    done: anyio.Event = field(default_factory=anyio.Event)
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -56,13 +67,16 @@ class SessionActor:
     """The turn that runs or waits."""
     used_at: float = field(default_factory=time.monotonic)
     lock: anyio.Lock = field(default_factory=anyio.Lock)
-    """Held while a turn is being started or the session changed, never across a model call or a tool run."""
+    """Held while a turn is being started or the session changed; across a model call only where somebody asked for a
+    compaction, which the next turn has to wait for."""
     idle: anyio.Event = field(default_factory=anyio.Event)
     """Set while no turn runs."""
     _scope: anyio.CancelScope | None = None
     _steers: list[Steer] = field(default_factory=list)
     """Input that a turn did not read before it ended."""
     _queued: int = 0
+    _compacting: anyio.CancelScope | None = None
+    """While the conversation is being compacted between two turns."""
     _stopping: bool = False
     """No more turns begin: the session is about to be deleted."""
 
@@ -75,7 +89,7 @@ class SessionActor:
 
     @property
     def evictable(self) -> bool:
-        return self.run is None and not self.lock.locked()
+        return self.run is None and not self.lock.locked() and self._compacting is None
 
     # Methods of the protocol.
 
@@ -114,6 +128,33 @@ class SessionActor:
         if start.by_model:  # a mention in it would read a file that no rule was asked about
             return [{"type": "text", "text": str(start.options.input)}]
         return await self.turn_setup.expand_input(start.options.input)
+
+    async def compact(self, instructions: str | None) -> None:
+        """Compact the conversation while no turn runs; it goes on where the caller leaves, and the next turn waits."""
+        asked = _AskedCompaction(instructions)
+        self.group.start_soon(self._run_guarded, lambda: self._compact(asked))
+        await asked.done.wait()
+        if asked.error is not None:
+            raise asked.error
+
+    async def _compact(self, asked: "_AskedCompaction") -> None:
+        asked.error = SessionNotFound(self.record.id)  # where it is deleted meanwhile
+        try:
+            async with self.lock:
+                self.used_at = time.monotonic()
+                if self.run is not None:
+                    turn_id = self.run.turn.id
+                    raise TurnRunning(f"The turn {turn_id} runs. Wait for its end, or interrupt it.", turn_id=turn_id)
+                if not self._stopping:
+                    with anyio.CancelScope() as self._compacting:
+                        await self.settings_loader.load(self.live)
+                        await compact_between_turns(self.live, self.services, self.turn_setup, asked.instructions)
+                        asked.error = None
+        except ProtocolError as error:
+            asked.error = error
+        finally:
+            self._compacting = None
+            asked.done.set()
 
     async def steer(self, turn_id: TurnId, user_input: Input, *, now: bool) -> Turn:
         run = self._find_running_turn(turn_id)
@@ -408,6 +449,8 @@ class SessionActor:
     async def stop(self) -> None:
         """Before the session is deleted: end the turn that runs, and wait for it; queued turns do not begin."""
         self._stopping = True
+        if self._compacting is not None:
+            self._compacting.cancel()
         while self.run is not None:
             self.run.state.halt("interrupted", BY_DELETION)
             await self.idle.wait()
@@ -416,5 +459,7 @@ class SessionActor:
         """Cancel the turn at once without ending it: what is stored decides how it goes on."""
         if self.run is not None:
             self.run.asks.leave_open = True
+        if self._compacting is not None:
+            self._compacting.cancel()
         if self._scope is not None:
             self._scope.cancel()

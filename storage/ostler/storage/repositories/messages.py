@@ -12,7 +12,9 @@ from ostler.storage.repositories.calls import Calls
 from ostler.storage.sqlite.long_json import encode_plain
 from ostler.storage.sqlite.packing import pack, unpack
 
-_COLUMNS: Final = "id, session_id, turn_id, role, content_json, model, stop_reason, source_call_id, created_at"
+_COLUMNS: Final = (
+    "id, session_id, turn_id, role, content_json, model, stop_reason, source_call_id, created_at, kept_from"
+)
 
 PAGE_BYTES: Final = 4 * 1024 * 1024
 """Messages hold pictures: a page of 500 could be hundreds of megabytes, and encoding it would block the event loop."""
@@ -55,6 +57,23 @@ class ApiMessage(NamedTuple):
     role: str
     content: bytes
     """The JSON of its blocks."""
+    position: int = 0
+
+
+def _replace_results(content: bytes, position: int, cleared: Mapping[str, tuple[int, str]]) -> bytes:
+    """The content of a message, with a line in the place of each result that was cleared."""
+    if not cleared or b'"tool_result"' not in content:
+        return content
+    blocks = orjson.loads(content)
+    replaced = [_replace_result(block, position, cleared) for block in blocks]
+    return content if replaced == blocks else encode_plain(replaced)
+
+
+def _replace_result(block: Block, position: int, cleared: Mapping[str, tuple[int, str]]) -> Block:
+    found = cleared.get(block["tool_use_id"]) if block["type"] == "tool_result" else None
+    if found is None or position > found[0]:  # models use an id again
+        return block
+    return {**block, "content": [{"type": "text", "text": found[1]}]}
 
 
 class Messages:
@@ -77,6 +96,7 @@ class Messages:
                 "stop_reason": row[6],
                 "source_call_id": row[7],
                 "created_at": row[8],
+                "summary": row[9] is not None,
             }
         )
 
@@ -114,12 +134,29 @@ class Messages:
         """Append a message whose content is JSON already: what the model wrote is encoded once, however long it is."""
         return self._insert(message, pack(content))
 
-    def _insert(self, message: Message, content: str | bytes) -> int:
+    def add_summary(self, message: Message, kept_from: int) -> int:
+        """Append a message that the model is sent in the place of all those before a position."""
+        blocks = [block.model_dump(mode="json") for block in message.content]
+        return self._insert(message, pack(encode_plain(blocks)), kept_from)
+
+    def clear_results(self, session_id: SessionId, texts: Mapping[str, str]) -> None:
+        """Let the model be sent these texts in the place of results, by tool_use id, from now on."""
+        position = self._load_last_position(session_id)
+        self._connection.executemany(
+            "INSERT OR REPLACE INTO cleared_results (session_id, tool_use_id, position, text) VALUES (?, ?, ?, ?)",
+            [(session_id, tool_use_id, position, text) for tool_use_id, text in texts.items()],
+        )
+
+    def _load_last_position(self, session_id: SessionId) -> int:
         (position,) = self._connection.execute(
-            "SELECT coalesce(max(position), 0) + 1 FROM messages WHERE session_id = ?", (message.session_id,)
+            "SELECT coalesce(max(position), 0) FROM messages WHERE session_id = ?", (session_id,)
         ).fetchone()
+        return int(position)
+
+    def _insert(self, message: Message, content: str | bytes, kept_from: int | None = None) -> int:
+        position = self._load_last_position(message.session_id) + 1
         self._connection.execute(
-            f"INSERT INTO messages ({_COLUMNS}, position) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+            f"INSERT INTO messages ({_COLUMNS}, position) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
             (
                 message.id,
                 message.session_id,
@@ -130,10 +167,11 @@ class Messages:
                 message.stop_reason,
                 message.source_call_id,
                 message.created_at,
+                kept_from,
                 position,
             ),
         )
-        return int(position)
+        return position
 
     def drop(self, message_id: MessageId) -> None:
         """Take a message out of the history."""
@@ -174,7 +212,7 @@ class Messages:
         copied = 0
         for position, row in self._select_rows(source, through):
             self._connection.execute(
-                f"INSERT INTO messages ({_COLUMNS}, position) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+                f"INSERT INTO messages ({_COLUMNS}, position) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
                 # The turn and the calls stay with the session they happened in, so their content is copied.
                 (
                     new_message_id(),
@@ -186,10 +224,17 @@ class Messages:
                     row[6],
                     None,
                     row[8],
+                    row[9],
                     position,
                 ),
             )
             copied += 1
+        self._connection.execute(
+            "INSERT INTO cleared_results (session_id, tool_use_id, position, text)"
+            " SELECT ?, tool_use_id, position, text FROM cleared_results"
+            " WHERE session_id = ? AND (? IS NULL OR position <= ?)",
+            (target, source, through, through),
+        )
         return copied
 
     def _select_rows(self, session_id: SessionId, through: int | None) -> Iterator[tuple[int, Sequence[Any]]]:
@@ -202,10 +247,37 @@ class Messages:
             yield row[0], row[1:]
 
     def load_for_model(self, session_id: SessionId) -> list[ApiMessage]:
-        """The whole history, in order."""
+        """The history as the model is sent it, in order: what was summarised or cleared is not in it."""
+        cleared = self._load_cleared(session_id)
         return [
-            ApiMessage(row[0], row[3], self._restore_content(row[4])) for _, row in self._select_rows(session_id, None)
+            ApiMessage(row[0], row[3], _replace_results(self._restore_content(row[4]), position, cleared), position)
+            for position, row in self._select_sent_rows(session_id)
         ]
+
+    def _select_sent_rows(self, session_id: SessionId) -> Iterator[tuple[int, Sequence[Any]]]:
+        """The last summary, and the messages that it keeps; all of them where there is none."""
+        summary = self._connection.execute(
+            f"SELECT position, {_COLUMNS} FROM messages WHERE session_id = ? AND kept_from IS NOT NULL"  # noqa: S608
+            " ORDER BY position DESC LIMIT 1",
+            (session_id,),
+        ).fetchone()
+        if summary is None:
+            yield from self._select_rows(session_id, None)
+            return
+        yield summary[0], summary[1:]
+        rows = self._connection.execute(
+            f"SELECT position, {_COLUMNS} FROM messages"  # noqa: S608 - constant text
+            " WHERE session_id = ? AND position >= ? AND kept_from IS NULL ORDER BY position",
+            (session_id, summary[-1]),
+        )
+        for row in rows:
+            yield row[0], row[1:]
+
+    def _load_cleared(self, session_id: SessionId) -> dict[str, tuple[int, str]]:
+        rows = self._connection.execute(
+            "SELECT tool_use_id, position, text FROM cleared_results WHERE session_id = ?", (session_id,)
+        )
+        return {row[0]: (row[1], row[2]) for row in rows}
 
     def iterate_backwards(self, session_id: SessionId) -> Iterator[Message]:
         """The messages from the last one back, each read lazily."""

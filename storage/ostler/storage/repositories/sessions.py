@@ -85,6 +85,7 @@ SessionWithRoot = tuple[SessionId, SessionId]
 _OWNED_TABLES: Final = (
     "turns",
     "messages",
+    "cleared_results",
     "drafts",
     "draft_blocks",
     "steers",

@@ -123,7 +123,8 @@ class ChatSession:
                 self._coming = [other for other in self._coming if other.id != ask.id]
                 await self._remove_ask(ask)
             case MessageCompleted(message=message) if message.role == "user":
-                self._show_input(message)
+                if not message.summary:
+                    self._show_input(message)
             case SessionChanged(session=session) if session.id == self.session.id:
                 self._apply_session(session, turn_event.event.type)
             case OtherEvent(event=event) if event.type == "stream.reset":

@@ -153,6 +153,11 @@ async def _context(chat: "ChatSession", rest: str) -> None:
         chat.tell(line, None)
 
 
+async def _compact(chat: "ChatSession", rest: str) -> None:
+    chat.tell("The conversation is being summarised …", "dim")
+    await chat.ostler.request("session/compact", {"session_id": chat.session.id, "instructions": rest or None})
+
+
 async def _usage(chat: "ChatSession", rest: str) -> None:
     from ostler.clients.cli.render.context import format_usage
 
@@ -191,6 +196,7 @@ SLASH_COMMANDS: Final = (
     SlashCommand("/agents", "the agents that work for this session, or wait for their place", _agents),
     SlashCommand("/todos", "the work list", _todos),
     SlashCommand("/context", "what fills the window of the model", _context),
+    SlashCommand("/compact", "summarise the conversation for the model", _compact, "WORDS"),
     SlashCommand("/usage", "tokens and money, today and in all", _usage),
     SlashCommand("/asks", "what is asked, here and elsewhere", _asks),
     SlashCommand("/sessions", "the other sessions", _sessions),

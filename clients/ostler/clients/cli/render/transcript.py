@@ -66,7 +66,8 @@ def format_message(
     message: dict[str, Any], decided: Mapping[str, str] | None = None, agents: Mapping[str, str] | None = None
 ) -> str:
     """A message under its heading, block by block; calls with what was decided about them, and with their agents."""
-    head = colourize(f"{message['role']}", "bold") + colourize(f"  {message['created_at']}", "dim")
+    speaker = "compacted here; the model goes on with" if message.get("summary") else message["role"]
+    head = colourize(speaker, "bold") + colourize(f"  {message['created_at']}", "dim")
     decisions, parts = decided or {}, agents or {}
     texts: list[str] = []
     for index, block in enumerate(message["content"]):

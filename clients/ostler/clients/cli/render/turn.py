@@ -14,6 +14,7 @@ from ostler.clients.sdk.turn_events import (
     CallCompleted,
     CallProgress,
     CallStarted,
+    Compacted,
     FileChanged,
     HookRan,
     MessageAborted,
@@ -133,7 +134,7 @@ class TurnRenderer:
                 self._render_change(change)
             case TaskStarted(task=task) | TaskEnded(task=task):
                 self.write_line(*_describe_task(task, self._agents))
-            case Retrying() | HookRan() | Noticed() | CallProgress() | BriefSent():
+            case Retrying() | HookRan() | Noticed() | CallProgress() | BriefSent() | Compacted():
                 self._render_notice(turn_event)
             case TurnEnded(turn=turn) if self._is_own(turn_event):
                 self.render_end(turn)
@@ -142,7 +143,7 @@ class TurnRenderer:
             case _:
                 pass
 
-    def _render_notice(self, turn_event: Retrying | HookRan | Noticed | CallProgress | BriefSent) -> None:
+    def _render_notice(self, turn_event: Retrying | HookRan | Noticed | CallProgress | BriefSent | Compacted) -> None:
         match turn_event:
             case CallProgress(progress=progress) if progress.data.get("status") == "queued":
                 self._render_queued(progress)
@@ -155,6 +156,10 @@ class TurnRenderer:
                     self._render_hook(run)
             case BriefSent(brief=brief):
                 self._write_brief(brief)
+            case Compacted(compacted=done):
+                what = "summarised" if done.summarised else f"cleared of {done.cleared_results} old results"
+                took = f"{done.before_tokens:,} tokens before, {done.after_tokens:,} now"
+                self.write_line(f"  The conversation was {what} for the model: {took}.", "dim")
             case Noticed(notice=notice):
                 self.write_line(notice.text, _LEVELS[notice.level])
 

@@ -159,7 +159,7 @@ class _Markdown:
 
     def render_message(self, message: Message, first: bool) -> bytes:
         speaker = "Tool" if message.source_call_id is not None else message.role.capitalize()
-        heading = f"\n## {speaker}\n\n"
+        heading = f"\n## {speaker}\n\n" if not message.summary else "\n## Compacted here\n\nThe model goes on with:\n\n"
         return (heading + "\n".join(_render_block(block) for block in message.content) + "\n").encode()
 
     def render_tail(self) -> bytes:

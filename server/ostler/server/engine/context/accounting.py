@@ -8,13 +8,13 @@ import orjson
 
 from ostler.protocol.config import Config
 from ostler.protocol.context import ContextPart, PartName
+from ostler.server.engine.context.clearing import SKILL_TOOL
 from ostler.server.engine.context.tokens import BYTES_PER_TOKEN, estimate_block
 
 MAX_ANSWER_TOKENS: Final = 20_000
 """Room for an answer that is kept free at the most."""
 _INSTRUCTIONS: Final = re.compile(r'<ostler-instructions id="(\w+)".*?</ostler-instructions id="\1">', re.DOTALL)
 _MEMORY: Final = re.compile(r'<ostler-memory id="(\w+)".*?</ostler-memory id="\1">', re.DOTALL)
-_SKILLS_TOOL: Final = "Skill"
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
 
@@ -42,7 +42,7 @@ def measure_parts(
         "thinking": 0,
     }
     for tool in tools:
-        sizes["skills" if tool["name"] == _SKILLS_TOOL else "tools"] += _to_tokens(len(orjson.dumps(tool)))
+        sizes["skills" if tool["name"] == SKILL_TOOL else "tools"] += _to_tokens(len(orjson.dumps(tool)))
     for message in messages:
         for block in message["content"]:
             sizes[_find_part(block)] += estimate_block(block)

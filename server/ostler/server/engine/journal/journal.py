@@ -14,6 +14,7 @@ from ostler.protocol.ids import SessionId, TurnId
 from ostler.protocol.shapes import Usage
 from ostler.server.engine.journal.asks import AskJournal
 from ostler.server.engine.journal.calls import CallJournal
+from ostler.server.engine.journal.compactions import CompactionJournal
 from ostler.server.engine.journal.messages import MessageJournal
 from ostler.server.engine.journal.session_view import store_session
 from ostler.server.engine.journal.turns import TurnJournal
@@ -26,7 +27,7 @@ from ostler.storage.repositories.sessions import SessionRecord
 class Journal:
     """Writes everything of one session: the session itself and what is said of it, and by its parts the rest."""
 
-    __slots__ = ("asks", "calls", "log", "messages", "session_id", "turns", "writes")
+    __slots__ = ("asks", "calls", "compactions", "log", "messages", "session_id", "turns", "writes")
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class Journal:
         self.asks = AskJournal(self.writes, self.calls)
         self.messages = MessageJournal(self.writes, self.calls)
         self.turns = TurnJournal(self.writes, self.messages)
+        self.compactions = CompactionJournal(self.writes)
 
     async def change_session(self, **changes: Any) -> SessionRecord:
         """Change fields of the session's record."""

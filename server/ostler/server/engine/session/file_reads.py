@@ -1,6 +1,7 @@
 """The files that a session has read, and which lines of them."""
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import islice
 from typing import Any, Final
@@ -23,6 +24,13 @@ class SessionFileReads:
         """What was shown is not in the history any more; returns all reads as they are to be stored."""
         self._reads = {path: replace(read, shown=()) for path, read in self._reads.items()}
         return {path: _as_stored(read) for path, read in self._reads.items()}
+
+    def forget_shown_of(self, paths: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """The same for some files, as the model named them; blocks, since links decide which files they are."""
+        names = {name for path in paths for name in (path, os.path.realpath(path))}
+        found = {path: replace(read, shown=()) for path, read in self._reads.items() if path in names and read.shown}
+        self._reads |= found
+        return {path: _as_stored(read) for path, read in found.items()}
 
     def snapshot(self) -> dict[str, FileRead]:
         """A copy of all reads as they are now, for `restore`."""

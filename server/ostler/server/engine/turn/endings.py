@@ -116,7 +116,7 @@ def build_hook_end(message: str) -> TurnEnd:
 
 
 def describe_too_long(message: str) -> dict[str, Any]:
-    advice = "Fork the session from an earlier message, or start a new one: older parts cannot be summarised yet."
+    advice = "Fork the session from an earlier message, or start a new one."
     return {"code": "model_error", "kind": "too_long", "message": f"{message.rstrip('.')}. {advice}"}
 
 

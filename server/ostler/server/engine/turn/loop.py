@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import anyio
+import orjson
 from anyio.abc import TaskGroup
 
 from ostler.protocol import times
@@ -43,9 +44,10 @@ from ostler.server.engine.turn.options import TurnServices, TurnSettings
 from ostler.server.engine.turn.prompt_prefix import Prefix
 from ostler.server.engine.turn.stale_files import describe_stale_files
 from ostler.server.engine.turn.user_messages import UserMessages, find_repeats, shorten_results
+from ostler.server.engine.turn.window import TurnWindow
 from ostler.server.hooks import NO_OUTCOME
 from ostler.server.models.provider import ModelFailure
-from ostler.server.prompt.reminders import CALL_CUT, RESUMED, wrap_note
+from ostler.server.prompt.reminders import CALL_CUT, RESUMED, ask_for_form, wrap_note
 from ostler.storage.repositories.steers import Steer
 from ostler.tools.interaction.structured_output import StructuredOutput
 from ostler.tools.registry import ToolSet
@@ -110,8 +112,14 @@ class TurnLoop:
             self.state,
             self._user_messages,
             self._limits,
+            TurnWindow(self.session, self.services, self.prefix, self.state, self._list_lasting_notes()),
             self.started_message,
         )
+
+    def _list_lasting_notes(self) -> list[str]:
+        """What the input said beside the person's words, and must not be lost with it."""
+        schema = self.settings.output_schema
+        return [] if schema is None else [ask_for_form(orjson.dumps(schema).decode())]
 
     # Called from outside.
 

@@ -23,6 +23,7 @@ from ostler.server.engine.turn.options import TurnServices, TurnSettings
 from ostler.server.engine.turn.prompt_prefix import Prefix
 from ostler.server.engine.turn.retry_policy import OtherModel, Retry, RetryPolicy, SameAgain, WithoutExtras
 from ostler.server.engine.turn.user_messages import UserMessages
+from ostler.server.engine.turn.window import TurnWindow
 from ostler.server.models.assembler import MessageAssembler
 from ostler.server.models.provider import ModelFailure, ModelRequest
 from ostler.tools.threads import change_in_thread
@@ -39,6 +40,7 @@ class ModelRequests:
     state: TurnState
     user_messages: UserMessages
     limits: Limits
+    window: TurnWindow
     started_message: Message | None
     """The message of the next attempt, where its start is already in the log."""
     model: str = field(init=False)
@@ -60,13 +62,21 @@ class ModelRequests:
         stop = self._renew_stop()
         if not await self._wait_after_broken(counted):
             return None
+        await self.window.make_room(self.model, self._build_extras(first=False))
+        if stop.cancel_called:
+            return self._note_end(None)
         request, attempt = await self._prepare(), 1
         while True:
             try:
                 return self._note_end(await self._start_attempt(request, calls).fetch_answer())
             except ModelFailure as failure:
+                again = not stop.cancel_called and await self.window.recover(self.model, request.extras, failure)
                 if stop.cancel_called:
                     return self._note_end(None)
+                if again:
+                    self.state.change(model_requests=counted)
+                    request, attempt = await self._prepare(), 1
+                    continue
                 retry = self._plan(failure, attempt, counted)
                 if retry is None:
                     if attempt > 1 and failure.kind != "garbage":  # what it wrote is wrong, and not the connection
@@ -152,13 +162,16 @@ class ModelRequests:
         await self.session.journal.writes.reach_commit_gate()
         history, commit = self.session.history, self.user_messages.last_commit
         messages = await change_in_thread(history.encode_pieces) if history.is_long else history.encode_pieces()
+        takes_extras = provider.takes_extras(self.model)
+        prefix_tokens, extras = self.prefix.count_tokens(with_extras=takes_extras), self._build_extras(first)
+        most = min(config.model.max_output_tokens, self.services.max_output(self.model))
         return ModelRequest(
             model=self.model,
-            max_tokens=min(config.model.max_output_tokens, self.services.max_output(self.model)),
+            max_tokens=self.window.limit_output(self.model, prefix_tokens, most, extras),
             system=self.prefix.system,
-            tools=self.prefix.tools_with_extras if provider.takes_extras(self.model) else self.prefix.tools,
+            tools=self.prefix.tools_with_extras if takes_extras else self.prefix.tools,
             messages=messages,
-            extras=self._build_extras(first),
+            extras=extras,
             stored=commit.durable if commit is not None else None,
         )
 

@@ -19,6 +19,7 @@ FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.
 def add_to(app: typer.Typer) -> None:
     app.command("context")(context)
     app.command("usage")(usage)
+    app.command("compact")(compact)
 
 
 def context(
@@ -33,6 +34,29 @@ def usage(
 ) -> None:
     """Show the tokens and money of a session by model, agent and tool, today and in all."""
     _show(context, "session/usage", session, cwd, format, format_usage)
+
+
+def compact(
+    context: typer.Context,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[WORDS]", help="What the summary must keep.")] = None,
+    session: SessionOption = None,
+    cwd: FolderOption = None,
+    format: FormatOption = "text",
+) -> None:
+    """Summarise a session's conversation for its model; people keep all of it."""
+
+    async def ask(ostler: "Ostler") -> tuple[dict[str, Any], dict[str, Any]]:
+        session_id = await choose_session(ostler, session, cwd)
+        before: dict[str, Any] = await ostler.request("session/context", {"session_id": session_id})
+        instructions = " ".join(words or []) or None
+        await ostler.request("session/compact", {"session_id": session_id, "instructions": instructions})
+        return before, await ostler.request("session/context", {"session_id": session_id})
+
+    before, after = run_with_daemon(context, ask)
+    if format == "json":
+        say_json({"before": before, "after": after})
+        return
+    say(f"Compacted: {before['used']:,} tokens before, {after['used']:,} now.")
 
 
 def _show(

@@ -1,0 +1,80 @@
+"""The messages of a history as they are stored, decoded for a look at what they take of the window."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import orjson
+
+from ostler.server.engine.context.tokens import estimate_tokens
+
+
+class EncodedMessage(Protocol):
+    """A message as the storage gives it."""
+
+    @property
+    def position(self) -> int: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def content(self) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One stored message."""
+
+    position: int
+    role: str
+    blocks: Sequence[Mapping[str, Any]]
+    tokens: int
+    """An estimate."""
+
+    @property
+    def has_results(self) -> bool:
+        return any(block["type"] == "tool_result" for block in self.blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """A tool_result, with the tool_use that it answers."""
+
+    at: int
+    """The index of its row."""
+    use: Mapping[str, Any]
+    block: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        return str(self.use["id"])
+
+    @property
+    def text(self) -> str:
+        content = self.block["content"]
+        if isinstance(content, str):
+            return content
+        return "".join(block["text"] for block in content if block["type"] == "text")
+
+
+def decode_rows(messages: Iterable[EncodedMessage]) -> list[Row]:
+    """Blocks for a moment, where they are many."""
+    return [
+        Row(one.position, one.role, orjson.loads(one.content), estimate_tokens(one.content))
+        for one in messages
+        if one.content != b"[]"
+    ]
+
+
+def list_results(rows: Sequence[Row]) -> Iterator[StoredResult]:
+    """All results, in their order."""
+    uses: dict[str, Mapping[str, Any]] = {}
+    for at, row in enumerate(rows):
+        for block in row.blocks:
+            if block["type"] == "tool_use":
+                uses[block["id"]] = block
+            elif block["type"] == "tool_result" and (use := uses.pop(block["tool_use_id"], None)) is not None:
+                yield StoredResult(at, use, block)
+
+
+def sum_tokens(rows: Iterable[Row]) -> int:
+    return sum(row.tokens for row in rows)
