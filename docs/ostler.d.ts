@@ -1592,8 +1592,12 @@ export interface Run {
   mcp_servers?: Record<string, unknown>;
   /** What an unfinished turn does when the daemon comes back: end as interrupted, or go on by itself. */
   on_restart?: "interrupt" | "resume";
-  /** Which ends start a turn when none runs: of agents in the background, or of all tasks. True: all. */
-  wake_on_task_end?: boolean | "none" | "agents" | "all";
+  /**
+   * Which ends start a turn when none runs: of agents in the background, or of all tasks. True: all; false: none.
+   *
+   * Null: those of agents while a client that can show asks is attached, as a chat is, else none.
+   */
+  wake_on_task_end?: boolean | "none" | "agents" | "all" | null;
   /** Free JSON of the client's own. */
   metadata?: Record<string, unknown>;
   /** What the agent shall do: words, or blocks. */
@@ -1872,8 +1876,12 @@ export interface SessionCreate {
   mcp_servers?: Record<string, unknown>;
   /** What an unfinished turn does when the daemon comes back: end as interrupted, or go on by itself. */
   on_restart?: "interrupt" | "resume";
-  /** Which ends start a turn when none runs: of agents in the background, or of all tasks. True: all. */
-  wake_on_task_end?: boolean | "none" | "agents" | "all";
+  /**
+   * Which ends start a turn when none runs: of agents in the background, or of all tasks. True: all; false: none.
+   *
+   * Null: those of agents while a client that can show asks is attached, as a chat is, else none.
+   */
+  wake_on_task_end?: boolean | "none" | "agents" | "all" | null;
   /** Free JSON of the client's own. */
   metadata?: Record<string, unknown>;
   /** An absolute path to the folder that the session works in. */

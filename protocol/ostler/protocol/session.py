@@ -115,8 +115,11 @@ class SessionOptions(Params):
     """MCP servers by name, as in `.mcp.json`."""
     on_restart: Literal["interrupt", "resume"] = "interrupt"
     """What an unfinished turn does when the daemon comes back: end as interrupted, or go on by itself."""
-    wake_on_task_end: bool | Literal["none", "agents", "all"] = "none"
-    """Which ends start a turn when none runs: of agents in the background, or of all tasks. True: all."""
+    wake_on_task_end: bool | Literal["none", "agents", "all"] | None = None
+    """Which ends start a turn when none runs: of agents in the background, or of all tasks. True: all; false: none.
+
+    Null: those of agents while a client that can show asks is attached, as a chat is, else none.
+    """
     metadata: JsonObject = {}
     """Free JSON of the client's own."""
 

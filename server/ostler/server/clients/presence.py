@@ -78,6 +78,10 @@ class Presence(Protocol):
         """The client, of those that provide a tool and watch the session, that attached last."""
         ...
 
+    def has_answering_client(self, session_id: SessionId) -> bool:
+        """Whether a client watches the session in which a person can answer: it shows asks."""
+        ...
+
 
 class LocalPresence:
     """The clients that are attached to this daemon."""
@@ -144,6 +148,10 @@ class LocalPresence:
             if attached.has_tool(tool) and any(session_filter.covers(scope) for session_filter in attached.filters)
         ]
         return found[-1] if found else None
+
+    def has_answering_client(self, session_id: SessionId) -> bool:
+        watching = (each.record for each in self._attached.values() if each.sees(session_id))
+        return any(record.capabilities.get("answers") for record in watching)
 
     def _add_stream(self, client: ClientRecord, session_filter: SessionFilter) -> _AttachedClient:
         attached = self._attached.setdefault(client.id, _AttachedClient(client, times.now()))

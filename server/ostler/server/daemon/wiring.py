@@ -204,6 +204,7 @@ def assemble_daemon(
     providers = make_providers(environ, configuration.current.model, configuration.credentials)
     shared = make_shared_services(places, configuration, umask, testing=environ.get("OSTLER_TESTING") == "1")
     shared.client_calls = client_tools
+    shared.has_answering_client = presence.has_answering_client
     engine = _make_engine(places, configuration, log, providers, shared, tool_counts)
     sessions = SessionMethods(log, configuration, engine)
     waiters = TurnWaiters()

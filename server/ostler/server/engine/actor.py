@@ -366,6 +366,8 @@ class SessionActor:
         """A task has ended, or a monitor has seen something: with `wake_on_task_end` that starts a turn."""
         self.live.wake_signal.set(self.live.tasks.notifications.find_waker(self.record.id))
         wanted = self.record.options.get("wake_on_task_end")
+        if wanted is None and self.live.shared.has_answering_client(self.record.id):
+            wanted = "agents"
         if self.run is None and self.live.tasks.notifications.wakes(self.record.id, wanted):
             self.group.start_soon(self._run_guarded, self._begin_for_notifications)
 

@@ -309,6 +309,8 @@ class Engine:
         """Whether a session that is not in memory is loaded for a notification."""
         record = await self.log.read(lambda snapshot: snapshot.sessions.find(session_id))
         wanted = record.options.get("wake_on_task_end") if record is not None else None
+        if wanted is None and self.shared.has_answering_client(session_id):
+            wanted = "agents"
         return self.tasks.notifications.wakes(session_id, wanted)
 
     def _give_up(self, actor: SessionActor, error: Exception) -> None:

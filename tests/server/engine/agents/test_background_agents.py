@@ -118,6 +118,27 @@ def test_its_end_wakes_the_session_where_that_is_wanted(harness: Harness, wanted
     assert len(list_notes(driver)) == 1
 
 
+def test_without_a_setting_it_wakes_where_somebody_can_answer_and_nowhere_else(harness: Harness) -> None:
+    gate, second_gate = Gate(), Gate()
+    calls_of_both = message(
+        agent(harness, message(says(hold(gate), "Found.")), run_in_background=True),
+        agent(harness, message(says(hold(second_gate), "Found.")), run_in_background=True),
+    )
+    driver = harness.open_session(calls_of_both, otherwise=DONE)
+    driver.run_turn()
+    gate.open()
+    driver.wait("task.ended")
+    # Who only watches does not count; the second end comes after a chat has attached.
+    client = {"name": "chat", "version": "1", "kind": "terminal"}
+    chat = harness.daemon.call("initialize", client=client, capabilities={"answers": ["permission"]})["client_id"]
+    with harness.daemon.follow(f"?session={driver.id}&after=now", headers={"Ostler-Client": chat}) as stream:
+        stream.wait_for("client.attached")
+        second_gate.open()
+        first, woken = (driver.wait("turn.started", lambda data: data["turn"]["session_id"] == driver.id) for _ in "ab")
+    driver.wait_for_turn_end(woken["data"]["turn"]["id"])
+    assert (first != woken, len(list_notes(driver))) == (True, 2), "both are told now"
+
+
 def test_the_end_of_a_command_wakes_nobody_who_waits_for_agents(harness: Harness) -> None:
     gate = Gate()
     first = message(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ostler.protocol.config import Permissions
+from ostler.protocol.ids import SessionId
 from ostler.server.clients.client_tools import ClientTools
 from ostler.server.engine.session.settings_cache import SettingsCache
 from ostler.tools.registry import Registry
@@ -41,6 +42,8 @@ class SharedServices:
     """The user's own: the daemon's is stricter, and commands must not make a project's files private."""
     client_calls: ClientTools | None = None
     """Calls the tools that clients provide."""
+    has_answering_client: Callable[[SessionId], bool] = lambda session_id: False
+    """Whether a client is attached to a session in which a person can answer."""
     _registry: Registry | None = None
 
     @property
