@@ -67,6 +67,7 @@ def _open_transaction(path: Path) -> Iterator[Tx]:
         database.connection.execute("BEGIN IMMEDIATE")
         tx = Tx(database.connection, database.head)
         yield tx
+        tx.stamp()
         tx.write_lines()
         database.connection.execute("COMMIT")
         database.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

@@ -2,6 +2,7 @@
 
 import sqlite3
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ostler.protocol import times
 from ostler.protocol.events import EVENT_TYPES
@@ -10,6 +11,7 @@ from ostler.protocol.wire import Shape
 from ostler.storage.repositories.events import Line, LoggedEvent
 from ostler.storage.snapshot import Snapshot
 from ostler.storage.sqlite import long_json
+from ostler.storage.stamp import PLACES, Stamp, holds_cursor
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +23,24 @@ class Scope:
     turn_id: TurnId | None = None
 
 
+class _Unstamped(NamedTuple):
+    """A line that has no cursor yet."""
+
+    line: Line
+    published: bytes | None
+    """Its data; None where a cursor is part of it, and it is encoded with the stamp."""
+    holder: Shape | None
+    """What the cursor is part of."""
+    appended: list[LoggedEvent]
+    """The events of its unit."""
+    stored: bool = True
+    """It is published only, where its session was deleted in the same batch."""
+
+
 class Tx(Snapshot):
     """Handed to a unit of work by the writer: what is stored, and the log to append to."""
 
-    __slots__ = ("appended", "head", "unwritten")
+    __slots__ = ("_unstamped", "appended", "head", "unwritten")
 
     def __init__(self, connection: sqlite3.Connection, head: Cursor) -> None:
         super().__init__(connection)
@@ -34,13 +50,26 @@ class Tx(Snapshot):
         """Begin a batch of units after a cursor; the repositories stay."""
         self.head = head
         self.appended: list[LoggedEvent] = []
+        """The events of the unit that works now; the stamp fills it."""
         self.unwritten: list[Line] = []
         """Log lines of all units of a batch, inserted together: that takes half the time."""
+        self.forget_unstamped()
+
+    def forget_unstamped(self) -> None:
+        """A unit, or a whole batch, was rolled back."""
+        self._unstamped: list[_Unstamped] = []
+        for placed in (self.turns, self.asks, self.tasks, self.idempotency):
+            placed.unstamped.clear()
 
     @property
     def next_cursor(self) -> Cursor:
-        """The cursor that the next append will get: only the writer gives cursors."""
-        return Cursor(self.head + 1)
+        """What the next line has for a cursor until it is stamped; see stamp.py."""
+        return Cursor(PLACES + len(self._unstamped) + 1)
+
+    @property
+    def last_cursor(self) -> Cursor:
+        """The cursor of the last line so far, or what it has for one."""
+        return Cursor(self.next_cursor - 1) if self._unstamped else self.head
 
     def append(
         self,
@@ -59,17 +88,52 @@ class Tx(Snapshot):
         """
         assert EVENT_TYPES[kind].stored, f"{kind} is never stored"
         assert EVENT_TYPES[kind].by_reference == (data is None), f"{kind}: data or reference, as its type says"
-        cursor = self.next_cursor
-        encoded = long_json.encode(data) if data is not None else None
-        line = Line(cursor, scope.session_id, scope.root_id, scope.turn_id, times.now(), kind, reference, encoded)
-        event = self.events.build_event(line, long_json.encode(thing) if isinstance(thing, Shape) else thing)
-        self.unwritten.append(line)
-        self.head = cursor
-        self.appended.append(event)
-        return cursor
+        if kind == "turn.ended" and thing is None:
+            thing = self.turns.find(TurnId(reference or ""))
+        place, holder = self.next_cursor, data or thing
+        line = Line(place, scope.session_id, scope.root_id, scope.turn_id, times.now(), kind, reference, None)
+        if isinstance(holder, Shape) and holds_cursor(holder):
+            self._unstamped.append(_Unstamped(line, None, holder, self.appended))
+            return place
+        if data is not None:
+            line = line._replace(data=long_json.encode(data))
+        published = self.events.build_data(line, long_json.encode(thing) if isinstance(thing, Shape) else thing)
+        self._unstamped.append(_Unstamped(line, published, None, self.appended))
+        return place
+
+    def drop_lines(self, session_id: SessionId) -> None:
+        """Publish the lines of this session so far, and store none: it is deleted with everything about it."""
+        self._unstamped = [
+            one._replace(stored=False) if one.line.session_id == session_id else one for one in self._unstamped
+        ]
+
+    def stamp(self) -> Stamp:
+        """Give all lines their cursors, and every row that holds one: the last thing before the commit."""
+        stamp, pending = Stamp(self.head), self._unstamped
+        if not pending:
+            return stamp
+        for placed in (self.turns, self.asks, self.tasks, self.idempotency):
+            if placed.unstamped:
+                placed.stamp(stamp)
+        for unstamped in pending:
+            self.head = Cursor(self.head + 1)
+            line, published = unstamped.line._replace(cursor=self.head), unstamped.published
+            if unstamped.holder is not None:
+                encoded = long_json.encode(stamp.apply(unstamped.holder))
+                if EVENT_TYPES[line.type].by_reference:
+                    published = self.events.build_data(line, encoded)
+                else:
+                    line = line._replace(data=encoded)
+                    published = self.events.build_data(line)
+            assert published is not None
+            unstamped.appended.append(LoggedEvent(*line[:6], published))
+            if unstamped.stored:
+                self.unwritten.append(line)
+        self.forget_unstamped()
+        return stamp
 
     def write_lines(self) -> None:
-        """Insert the pending lines: before the commit, and in a unit that deletes lines."""
+        """Insert the stamped lines."""
         lines, self.unwritten = self.unwritten, []
         if lines:
             self.events.insert(lines)

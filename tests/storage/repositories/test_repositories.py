@@ -174,12 +174,12 @@ async def test_clients_and_keys_are_forgotten_in_time(store: Store) -> None:
     def work(tx: Tx) -> None:
         tx.clients.put(client)
         assert tx.idempotency.claim(key, SessionId("s_1")) is None
-        tx.idempotency.remember(key, b"{}")
+        tx.idempotency.remember(key, Usage())
 
     await write(store, work)
-    assert await write(store, lambda tx: tx.idempotency.claim(key, SessionId("s_2"))) == b"{}"
+    assert await write(store, lambda tx: tx.idempotency.claim(key, SessionId("s_2"))) == Usage().encoded()
     assert await store.read(lambda db: db.clients.find(client.id)) == client
-    assert await store.read(lambda db: db.idempotency.find_answer(key)) == b"{}"
+    assert await store.read(lambda db: db.idempotency.find_answer(key)) == Usage().encoded()
     assert await write(store, lambda tx: tx.clients.forget("2021")) == 1
     assert await write(store, lambda tx: tx.idempotency.forget("2021")) == 0
     assert await write(store, lambda tx: tx.idempotency.forget("2999")) == 1

@@ -233,12 +233,12 @@ class SessionMethods:
 
         def remove(tx: Tx) -> Deleted:
             parent_id = tx.sessions.get(params.session_id).parent_id
-            tx.write_lines()  # events of it that are not written yet are deleted with the rest
             family = tx.sessions.list_family(params.session_id)
             if parent_id is not None:
                 # What an agent has cost, its parent has paid: also when nothing is left of the agent.
                 tx.usage.hand_up([record.id for record in family], parent_id)
             for record in family:
+                tx.drop_lines(record.id)
                 left.extend(tx.sessions.delete(record))
             # Parents first: whoever follows a session learns of its agents from it.
             for record in family:
@@ -313,7 +313,7 @@ class SessionMethods:
             before = tx.sessions.get(session_id)
             after = change(tx, before)
             if after == before:
-                return read_session(tx, before, tx.head)
+                return read_session(tx, before, tx.last_cursor)
             after = replace(after, updated_at=times.now())
             changed.append(after)
             return store_session(tx, after, tx.usage.sum_session(session_id))
@@ -392,7 +392,7 @@ def _create_once(tx: Tx, key: Key | None, record: SessionRecord, copy_history: C
     copy_history()
     session = append_session_event(tx, "session.created", record, Usage(), None)
     if key is not None:
-        tx.idempotency.remember(key, session.encoded())
+        tx.idempotency.remember(key, session)
     return session
 
 

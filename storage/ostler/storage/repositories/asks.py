@@ -1,13 +1,14 @@
 """Asks: stored questions to the people. The first answer that reaches the database settles an ask."""
 
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from ostler.protocol.ids import AskId, CallId, Cursor, SessionId
 from ostler.protocol.shapes import Ask, AskStatus
 from ostler.storage.sqlite import long_json
-from ostler.storage.sqlite.packing import pack, unpack
+from ostler.storage.sqlite.packing import load_packed, pack, unpack
+from ostler.storage.stamp import Stamp, is_place
 
 
 class Page(NamedTuple):
@@ -17,13 +18,16 @@ class Page(NamedTuple):
 
 
 class Asks:
-    __slots__ = ("_connection",)
+    __slots__ = ("_connection", "unstamped")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self.unstamped: list[AskId] = []
 
     def open_ask(self, ask: Ask, cursor: Cursor) -> None:
         """Store an open ask; the cursor is its place in every list."""
+        if is_place(cursor):
+            self.unstamped.append(ask.id)
         self._connection.execute(
             "INSERT INTO asks (id, session_id, root_id, status, ask_json, call_id, cursor)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -37,6 +41,10 @@ class Asks:
                 cursor,
             ),
         )
+
+    def stamp(self, stamp: Stamp) -> None:
+        for ask_id in self.unstamped:
+            self._connection.execute("UPDATE asks SET cursor = cursor - ? WHERE id = ?", (stamp.shift, ask_id))
 
     def settle(self, ask: Ask) -> bool:
         """Store the outcome of an open ask; false where it was settled before, and nothing changes."""
@@ -53,6 +61,9 @@ class Asks:
     def load_encoded(self, ask_id: str) -> bytes | None:
         row = self._connection.execute("SELECT ask_json FROM asks WHERE id = ?", (ask_id,)).fetchone()
         return unpack(row[0]) if row else None
+
+    def load_many(self, ask_ids: Sequence[str]) -> dict[str, bytes]:
+        return load_packed(self._connection, "SELECT id, ask_json FROM asks WHERE id IN", ask_ids)
 
     def find(self, ask_id: AskId) -> Ask | None:
         ask = self.load_encoded(ask_id)

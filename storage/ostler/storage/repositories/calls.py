@@ -9,7 +9,7 @@ import orjson
 from ostler.protocol.ids import CallId, MessageId, SessionId
 from ostler.protocol.shapes import Call
 from ostler.storage.sqlite import long_json
-from ostler.storage.sqlite.packing import pack, unpack
+from ostler.storage.sqlite.packing import load_packed, pack, unpack
 
 _CHANGING_FIELDS: Final = ("input", "summary", "activity")
 
@@ -47,10 +47,14 @@ class Calls:
             (pack(long_json.encode_plain(was)), call.call_id),
         )
 
-    def load_queued_fields(self, call_id: str) -> dict[str, Any]:
-        """The fields of a call that had other values when it was queued."""
-        row = self._connection.execute("SELECT queued_json FROM calls WHERE id = ?", (call_id,)).fetchone()
-        return dict(orjson.loads(unpack(row[0]))) if row and row[0] is not None else {}
+    def load_queued_fields(self, call_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """The fields of calls that had other values when they were queued."""
+        rows = self._connection.execute(
+            "SELECT id, queued_json FROM calls WHERE queued_json IS NOT NULL"
+            " AND id IN (SELECT value FROM json_each(?))",
+            (orjson.dumps(call_ids).decode(),),
+        )
+        return {row[0]: orjson.loads(unpack(row[1])) for row in rows}
 
     def mark_unusable(self, call_id: CallId, why: str) -> None:
         """Mark a call whose input could not be parsed: it must never run, also not after a restart."""
@@ -66,6 +70,9 @@ class Calls:
     def load_encoded(self, call_id: str) -> bytes | None:
         row = self._connection.execute("SELECT call_json FROM calls WHERE id = ?", (call_id,)).fetchone()
         return unpack(row[0]) if row else None
+
+    def load_many(self, call_ids: Sequence[str]) -> dict[str, bytes]:
+        return load_packed(self._connection, "SELECT id, call_json FROM calls WHERE id IN", call_ids)
 
     def put_messages(self, call_id: CallId, given: Sequence[Sequence[dict[str, Any]]]) -> None:
         """Keep the further user messages that a call gave: they follow when all results of its message are there."""
@@ -112,7 +119,6 @@ class Calls:
         found = [Call.model_validate_json(unpack(row[0])) for row in rows]
         return sorted(found, key=lambda call: int(call.call_id.rpartition("#")[2]))
 
-    def load_content(self, call_id: str) -> Any:
-        """What the model was given as the result of a call."""
-        call = self.load_encoded(call_id)
-        return orjson.loads(call)["content"] if call else None
+    def load_contents(self, call_ids: Sequence[str]) -> dict[str, Any]:
+        """What the model was given as the results of calls."""
+        return {call_id: orjson.loads(call)["content"] for call_id, call in self.load_many(call_ids).items()}

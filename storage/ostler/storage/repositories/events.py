@@ -80,6 +80,18 @@ class _Reference(NamedTuple):
     earlier: Mapping[str, Any] = MappingProxyType({})
 
 
+class _Things(NamedTuple):
+    """What lines refer to, as it is stored now."""
+
+    found: Mapping[tuple[str, str], bytes]
+    """By noun and id."""
+    queued_fields: Mapping[str, Mapping[str, Any]]
+    """Of calls: the fields that had other values when they were queued."""
+
+
+_FIRST_STEP: Final = 4
+"""Lines filled in together at first, and twice as many each time: a page of few long things reads few of them."""
+
 _REFERENCES: Final = {
     "message.completed": _Reference("message"),
     "turn.ended": _Reference("turn"),
@@ -117,13 +129,13 @@ class Events:
             [line if line.data is None else (*line[:-1], pack(line.data)) for line in lines],
         )
 
-    def build_event(self, line: Line, thing: bytes | None = None) -> LoggedEvent:
-        """Build the event of a line; `thing` is what it refers to, as JSON, where the writer already has it."""
+    def build_data(self, line: Line, thing: bytes | None = None) -> bytes:
+        """The data of the event of a line; `thing` is what it refers to, as JSON, where the writer already has it."""
         if thing is not None:
-            line = line._replace(data=_wrap(_REFERENCES[line.type].noun, thing))
-        event = self._fill_event(line)
-        assert event is not None, f"{line.type} refers to {line.reference}, which is not stored"
-        return event
+            return _wrap(_REFERENCES[line.type].noun, thing)
+        data = self._find_data(line, self._load_things([line]))
+        assert data is not None, f"{line.type} refers to {line.reference}, which is not stored"
+        return data
 
     def list_page(
         self,
@@ -138,15 +150,18 @@ class Events:
         """
         rows = self._select_all(after, limit) if roots is None else self._select_by_roots(after, roots, limit)
         found: list[LoggedEvent] = []
-        size = 0
-        for row in rows:
-            line = _parse_row(*row)
-            event = self._fill_event(line)
-            if event is not None:
-                found.append(event)
-                size += len(event.data)
-            if size >= max_bytes:
-                return found, line.cursor
+        size, done, step = 0, 0, _FIRST_STEP
+        while done < len(rows):
+            lines = [_parse_row(*row) for row in rows[done : done + step]]
+            done, step = done + step, step * 2
+            things = self._load_things(lines)
+            for line in lines:
+                # None where the thing was deleted since: there is no event to send any more.
+                if (data := self._find_data(line, things)) is not None:
+                    found.append(LoggedEvent(*line[:6], data))
+                    size += len(data)
+                if size >= max_bytes:
+                    return found, line.cursor
         return found, Cursor(rows[-1][0]) if len(rows) == limit else None
 
     def _select_all(self, after: Cursor, limit: int) -> list[Any]:
@@ -192,42 +207,44 @@ class Events:
         )
         return int(row[0])
 
-    def _load_thing(self, noun: str, reference: str) -> bytes | None:
-        match noun:
-            case "message":
-                return self._messages.load_encoded(reference)
-            case "turn":
-                return self._turns.load_encoded(reference)
-            case "call":
-                return self._calls.load_encoded(reference)
-            case _:
-                return self._asks.load_encoded(reference)
+    def _load_things(self, lines: Sequence[Line]) -> _Things:
+        """What these lines refer to, read with a query for each noun."""
+        wanted: dict[str, list[str]] = {}
+        for line in lines:
+            if line.data is None or line.type == "session.updated":
+                wanted.setdefault(_find_noun(line), []).extend((line.reference or "").split())
+        load = {
+            "message": self._messages.load_many,
+            "turn": self._turns.load_many,
+            "call": self._calls.load_many,
+            "ask": self._asks.load_many,
+        }
+        found = {(noun, name): thing for noun, names in wanted.items() for name, thing in load[noun](names).items()}
+        queued = [line.reference for line in lines if line.type == "tool.queued" and line.reference is not None]
+        return _Things(found, self._calls.load_queued_fields(queued) if queued else {})
 
-    def _load_data(self, kind: str, reference: str) -> bytes | None:
-        """The data of a line that is stored by reference, as it was at that event; None where it was deleted since."""
-        noun, earlier = _REFERENCES[kind]
-        encoded = self._load_thing(noun, reference)
+    def _find_data(self, line: Line, things: _Things) -> bytes | None:
+        """The data of a line as it was at that event; None where what it refers to was deleted since."""
+        if line.data is not None:
+            asks = line.reference if line.type == "session.updated" else None
+            return line.data if asks is None else _insert_open_asks(line.data, asks.split(), things)
+        assert line.reference is not None, f"line {line.cursor} has neither data nor a reference"
+        noun, earlier = _REFERENCES[line.type]
+        encoded = things.found.get((noun, line.reference))
         if encoded is None or not earlier:
             return None if encoded is None else _wrap(noun, encoded)
         # A call as the model asked for it, whatever became of its input later.
-        queued = self._calls.load_queued_fields(reference) if kind == "tool.queued" else {}
+        queued = things.queued_fields.get(line.reference, {}) if line.type == "tool.queued" else {}
         return long_json.encode_plain({noun: {**orjson.loads(encoded), **queued, **earlier}})
 
-    def _insert_open_asks(self, data: bytes, names: str) -> bytes:
-        """A session as it was, with the asks that were open then."""
-        whole = orjson.loads(data)
-        found = [self._asks.load_encoded(name) for name in names.split()]
-        whole["session"]["asks"] = [{**orjson.loads(ask), **_OPEN_ASK_FIELDS} for ask in found if ask is not None]
-        return long_json.encode_plain(whole)
 
-    def _fill_event(self, line: Line) -> LoggedEvent | None:
-        data = line.data
-        if data is not None and line.reference is not None and line.type == "session.updated":
-            data = self._insert_open_asks(data, line.reference)
-        if data is None:
-            assert line.reference is not None, f"line {line.cursor} has neither data nor a reference"
-            # None where the thing was deleted since: there is no event to send any more.
-            data = self._load_data(line.type, line.reference)
-            if data is None:
-                return None
-        return LoggedEvent(line.cursor, line.session_id, line.root_id, line.turn_id, line.time, line.type, data)
+def _find_noun(line: Line) -> str:
+    return "ask" if line.data is not None else _REFERENCES[line.type].noun
+
+
+def _insert_open_asks(data: bytes, names: Sequence[str], things: _Things) -> bytes:
+    """A session as it was, with the asks that were open then."""
+    whole = orjson.loads(data)
+    found = [things.found.get(("ask", name)) for name in names]
+    whole["session"]["asks"] = [{**orjson.loads(ask), **_OPEN_ASK_FIELDS} for ask in found if ask is not None]
+    return long_json.encode_plain(whole)

@@ -13,7 +13,8 @@ import orjson
 from ostler.protocol import times
 from ostler.protocol.errors import Conflict
 from ostler.protocol.ids import SessionId
-from ostler.protocol.wire import Params
+from ostler.protocol.wire import Params, Shape
+from ostler.storage.stamp import Stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +35,11 @@ def make_key(method: str, params: Params) -> Key | None:
 
 
 class IdempotencyKeys:
-    __slots__ = ("_connection",)
+    __slots__ = ("_connection", "unstamped")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self.unstamped: list[tuple[Key, Shape]] = []
 
     def claim(self, key: Key, session_id: SessionId) -> bytes | None:
         """Take a key, before anything is created: None, or the answer that somebody else has given for it.
@@ -66,10 +68,18 @@ class IdempotencyKeys:
             )
         return str(row[1]).encode()
 
-    def remember(self, key: Key, answer: bytes) -> None:
+    def remember(self, key: Key, answer: Shape) -> None:
+        self._store_answer(key, answer)  # a repetition in the same batch reads it before the stamp
+        self.unstamped.append((key, answer))
+
+    def stamp(self, stamp: Stamp) -> None:
+        for key, answer in self.unstamped:
+            self._store_answer(key, stamp.apply(answer))
+
+    def _store_answer(self, key: Key, answer: Shape) -> None:
         self._connection.execute(
             "UPDATE idempotency_keys SET answer_json = ? WHERE method = ? AND key = ?",
-            (answer.decode(), key.method, key.key),
+            (answer.encoded().decode(), key.method, key.key),
         )
 
     def forget(self, before: str) -> int:

@@ -85,13 +85,20 @@ class Messages:
 
     def _encode(self, row: Sequence[Any]) -> bytes:
         """A row as the wire has it; the content is passed through as it was stored."""
+        return self._encode_all([row])[0]
+
+    def _encode_all(self, rows: Sequence[Sequence[Any]]) -> list[bytes]:
+        contents = self._restore_contents([row[4] for row in rows])
+        return [self._encode_with(row, content) for row, content in zip(rows, contents, strict=True)]
+
+    def _encode_with(self, row: Sequence[Any], content: bytes) -> bytes:
         return orjson.dumps(
             {
                 "id": row[0],
                 "session_id": row[1],
                 "turn_id": row[2],
                 "role": row[3],
-                "content": orjson.Fragment(self._restore_content(row[4])),
+                "content": orjson.Fragment(content),
                 "model": row[5],
                 "stop_reason": row[6],
                 "source_call_id": row[7],
@@ -101,19 +108,29 @@ class Messages:
         )
 
     def _restore_content(self, stored: str | bytes) -> bytes:
-        """The content of a message, with what is stored only with its calls put back in."""
-        content = unpack(stored)
-        if _SHARED_KEY.encode() not in content:
-            return content
-        return encode_plain([self._restore_block(block) for block in orjson.loads(content)])
+        return self._restore_contents([stored])[0]
 
-    def _restore_block(self, block: dict[str, Any]) -> dict[str, Any]:
+    def _restore_contents(self, stored: Sequence[str | bytes]) -> list[bytes]:
+        """The contents of messages, with what is stored only with their calls put back in: read all at once."""
+        contents = [unpack(each) for each in stored]
+        shared = {
+            place: orjson.loads(content) for place, content in enumerate(contents) if _SHARED_KEY.encode() in content
+        }
+        if not shared:
+            return contents
+        sources = [block[_SHARED_KEY] for blocks in shared.values() for block in blocks if _SHARED_KEY in block]
+        results = self._calls.load_contents(sources)
+        for place, blocks in shared.items():
+            contents[place] = encode_plain([self._restore_block(block, results) for block in blocks])
+        return contents
+
+    def _restore_block(self, block: dict[str, Any], results: Mapping[str, Any]) -> dict[str, Any]:
         source = block.pop(_SHARED_KEY, None)
         if source is None:
             return block
         # In the original order: what was sent to a model once must stay the same bytes, or the prompt cache is lost.
         kind, tool_use_id = block.pop("type"), block.pop("tool_use_id")
-        content = self._calls.load_content(source)
+        content = results.get(source)
         if content is None:
             # It was lost with a unit that failed. The rest of the history is worth more than this content.
             content = [{"type": "text", "text": NOT_STORED}]
@@ -183,6 +200,13 @@ class Messages:
             (message_id,),
         ).fetchone()
         return self._encode(row) if row else None
+
+    def load_many(self, message_ids: Sequence[str]) -> dict[str, bytes]:
+        rows = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM messages WHERE id IN (SELECT value FROM json_each(?))",  # noqa: S608 - constant
+            (orjson.dumps(message_ids).decode(),),
+        ).fetchall()
+        return dict(zip((row[0] for row in rows), self._encode_all(rows), strict=True))
 
     def find_position(self, session_id: SessionId, message_id: MessageId) -> int | None:
         row = self._connection.execute(

@@ -9,6 +9,7 @@ from ostler.protocol.ids import Cursor, SessionId, TaskId, TurnId
 from ostler.protocol.shapes import Task, TaskStatus
 from ostler.protocol.wire import Time
 from ostler.storage.node import Node
+from ostler.storage.stamp import Stamp, is_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +54,18 @@ _ENDED_STATUSES: Final = "('completed', 'failed', 'killed')"
 
 
 class Tasks:
-    __slots__ = ("_connection", "_node")
+    __slots__ = ("_connection", "_node", "unstamped")
 
     def __init__(self, connection: sqlite3.Connection, node: Node) -> None:
         self._connection = connection
         self._node = node
+        self.unstamped: list[TaskId] = []
 
     def put(self, record: TaskRecord) -> None:
         """Insert a task, or replace the state it has."""
         task = record.task
+        if is_place(record.cursor):
+            self.unstamped.append(task.id)
         self._connection.execute(
             f"INSERT OR REPLACE INTO tasks (id, session_id, status, node, {_COLUMNS}) VALUES ({_PLACEHOLDERS})",  # noqa: S608 - constant text
             (
@@ -82,6 +86,10 @@ class Tasks:
                 record.cursor,
             ),
         )
+
+    def stamp(self, stamp: Stamp) -> None:
+        for task_id in self.unstamped:
+            self._connection.execute("UPDATE tasks SET cursor = cursor - ? WHERE id = ?", (stamp.shift, task_id))
 
     def end(self, task: Task) -> bool:
         """Store the last state of a task; false where it has ended before, or was deleted with its session."""

@@ -9,7 +9,8 @@ import orjson
 from ostler.protocol.ids import MessageId, SessionId, TaskId, TurnId
 from ostler.protocol.shapes import Turn
 from ostler.storage.sqlite import long_json
-from ostler.storage.sqlite.packing import pack, unpack
+from ostler.storage.sqlite.packing import load_packed, pack, unpack
+from ostler.storage.stamp import Stamp, is_place
 
 
 class HeldInput(NamedTuple):
@@ -24,13 +25,16 @@ _BEFORE_ALL: Final = -(1 << 62)
 
 
 class Turns:
-    __slots__ = ("_connection",)
+    __slots__ = ("_connection", "unstamped")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self.unstamped: list[TurnId] = []
 
     def put(self, turn: Turn, turn_input: Any) -> None:
         """Insert a turn; its cursor as it is now is its place in every list."""
+        if is_place(turn.cursor):
+            self.unstamped.append(turn.id)
         self._connection.execute(
             "INSERT INTO turns (id, session_id, status, turn_json, input_json, cursor) VALUES (?, ?, ?, ?, ?, ?)",
             (
@@ -49,6 +53,13 @@ class Turns:
             (turn.status, pack(long_json.encode(turn)), turn.id),
         )
 
+    def stamp(self, stamp: Stamp) -> None:
+        for turn_id in self.unstamped:
+            turn = self.find(turn_id)
+            if turn is not None:  # else its session was deleted since
+                self.update(stamp.apply(turn))
+                self._connection.execute("UPDATE turns SET cursor = cursor - ? WHERE id = ?", (stamp.shift, turn_id))
+
     def hold_input(self, turn_id: TurnId, message_id: MessageId, ends: Sequence[TaskId]) -> None:
         """Hold the input of a turn back from the model, until hooks have run or the trust ask is answered."""
         unheard = orjson.dumps({"message_id": message_id, "ends": list(ends)})
@@ -65,6 +76,9 @@ class Turns:
     def load_encoded(self, turn_id: str) -> bytes | None:
         row = self._connection.execute("SELECT turn_json FROM turns WHERE id = ?", (turn_id,)).fetchone()
         return unpack(row[0]) if row else None
+
+    def load_many(self, turn_ids: Sequence[str]) -> dict[str, bytes]:
+        return load_packed(self._connection, "SELECT id, turn_json FROM turns WHERE id IN", turn_ids)
 
     def find(self, turn_id: TurnId) -> Turn | None:
         turn = self.load_encoded(turn_id)

@@ -5,8 +5,12 @@ that carries it to the model. Packed, the three take less than the text itself. 
 into the database, and packing it would gain nothing. The type of the column's value tells which it is.
 """
 
+import sqlite3
 import zlib
+from collections.abc import Sequence
 from typing import Final
+
+import orjson
 
 _SHORT_BYTES: Final = 1024
 _LEVEL: Final = 6
@@ -23,3 +27,9 @@ def pack(encoded: bytes) -> str | bytes:
 
 def unpack(stored: str | bytes) -> bytes:
     return stored.encode() if isinstance(stored, str) else zlib.decompress(stored)
+
+
+def load_packed(connection: sqlite3.Connection, query: str, ids: Sequence[str]) -> dict[str, bytes]:
+    """The JSON of some rows by id, with one query: it selects id and column, and ends with `WHERE id IN`."""
+    rows = connection.execute(f"{query} (SELECT value FROM json_each(?))", (orjson.dumps(ids).decode(),))  # noqa: S608 - constant text
+    return {row[0]: unpack(row[1]) for row in rows}

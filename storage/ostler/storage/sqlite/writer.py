@@ -209,6 +209,9 @@ class Writer:
             for unit in units:
                 tx.appended = unit.appended
                 unit.result = unit.work(tx)
+            stamp = tx.stamp()
+            for unit in units:
+                unit.result = stamp.apply(unit.result)
         except BaseException as error:  # which unit raised it is found out when each runs apart
             if is_disk_trouble(error):
                 raise
@@ -223,12 +226,14 @@ class Writer:
         head, lines, tx.appended = tx.head, list(tx.unwritten), unit.appended
         self._connection.execute("SAVEPOINT unit")
         try:
-            unit.result = unit.work(tx)
+            result = unit.work(tx)
+            unit.result = tx.stamp().apply(result)
         except BaseException as error:  # whatever a unit raises is its caller's, and this thread goes on
             if is_disk_trouble(error):
                 raise
             self._connection.execute("ROLLBACK TO unit")
             tx.head, tx.unwritten = head, lines
+            tx.forget_unstamped()
             unit.appended.clear()
             unit.error = _build_unit_error(error)
         self._connection.execute("RELEASE unit")

@@ -62,7 +62,7 @@ class TurnJournal:
                 ends = [each.task_id for each in announced if each.heard_bytes is None]
                 tx.turns.hold_input(begun.id, message.id, ends)
             if key is not None:
-                tx.idempotency.remember(key, begun.encoded())
+                tx.idempotency.remember(key, begun)
             return begun
 
         return await self.writes.write(work)
@@ -75,7 +75,7 @@ class TurnJournal:
             tx.turns.put(queued, options)
             tx.append("turn.queued", self.writes.scope(turn.id), data=TurnData(turn=queued))
             if key is not None:
-                tx.idempotency.remember(key, queued.encoded())
+                tx.idempotency.remember(key, queued)
             return queued
 
         return await self.writes.write(work)

@@ -1,0 +1,65 @@
+"""The stamp: gives the lines of a unit of work their cursors, as the last thing before the commit.
+
+Until then a line has a place behind all that is stored, and whatever holds its cursor holds the place: the rows are in
+order among themselves, and the stamp makes cursors of the places. So nobody waits for the end of the log while a unit
+works: where several nodes share a database, the row with the end is locked for the last statements alone.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from ostler.protocol.events import SessionData, TurnData
+from ostler.protocol.ids import Cursor
+from ostler.protocol.session import Session
+from ostler.protocol.shapes import Turn
+from ostler.protocol.wire import Shape
+
+V = TypeVar("V")
+
+PLACES: Final = 1 << 62
+"""Places count from here: more than any cursor, and still a number for SQLite."""
+
+
+def is_place(cursor: Cursor) -> bool:
+    return cursor > PLACES
+
+
+def holds_cursor(shape: Shape | bytes | None) -> bool:
+    """Whether a cursor is part of it, so that it is encoded only when it is stamped."""
+    return isinstance(shape, SessionData | TurnData | Turn)
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Makes cursors of places."""
+
+    head: Cursor
+    """The end of the log before the first place."""
+
+    @property
+    def shift(self) -> int:
+        """What a place is more than its cursor."""
+        return PLACES - self.head
+
+    def convert(self, cursor: Cursor) -> Cursor:
+        return Cursor(cursor - self.shift) if is_place(cursor) else cursor
+
+    def apply(self, value: V) -> V:
+        """The value with its cursors; what holds none is left as it is."""
+        stamped: Any = value
+        match value:
+            case Turn():
+                stamped = value.changed(cursor=self.convert(value.cursor)) if is_place(value.cursor) else value
+            case Session():
+                stamped = value.changed(
+                    cursor=self.convert(value.cursor), turn=None if value.turn is None else self.apply(value.turn)
+                )
+            case SessionData():
+                stamped = value.changed(session=self.apply(value.session))
+            case TurnData():
+                stamped = value.changed(turn=self.apply(value.turn))
+            case int():
+                stamped = self.convert(Cursor(value)) if value > PLACES else value
+            case _:
+                pass
+        return stamped  # type: ignore[no-any-return]
