@@ -5,16 +5,15 @@ What the repository's configuration would run is switched off as it is for comma
 
 import contextlib
 import os
-import selectors
 import signal
 import subprocess
-import time
 from collections.abc import Sequence
 from typing import Final
 
 from ostler.tools import commands
 from ostler.tools.commands.safety.git_repository import build_git_environment, find_git
 from ostler.tools.process.orphans import exclude_from_reaping
+from ostler.tools.process.pipes import TooMuch, TooSlow, read_pipes
 
 _MAX_BYTES: Final = 32 * 1024 * 1024
 _SECONDS: Final = 30.0
@@ -63,23 +62,13 @@ def run_git(
 
 
 def _read_streams(process: "subprocess.Popen[bytes]", what: str, seconds: float) -> tuple[bytes, str]:
-    deadline = time.monotonic() + seconds
-    printed = (bytearray(), bytearray())
-    with selectors.DefaultSelector() as selector:
-        for stream, into in zip((process.stdout, process.stderr), printed, strict=True):
-            assert stream is not None
-            selector.register(stream, selectors.EVENT_READ, into)
-        while selector.get_map():
-            ready = selector.select(max(0.0, deadline - time.monotonic()))
-            if not ready:
-                raise GitFailed(f"`git {what}` was not done within {seconds:g} s, and was ended.")
-            for found, _ in ready:
-                if not (chunk := os.read(found.fd, 65_536)):
-                    selector.unregister(found.fileobj)
-                found.data.extend(chunk)
-                if len(found.data) > _MAX_BYTES:
-                    raise GitFailed(f"`git {what}` prints more than {_MAX_BYTES // 2**20} MB, and was ended.")
-    return bytes(printed[0]), printed[1].decode("utf-8", "replace")
+    try:
+        output, complaint = read_pipes((process.stdout, process.stderr), seconds=seconds, max_bytes=_MAX_BYTES)
+    except TooSlow:
+        raise GitFailed(f"`git {what}` was not done within {seconds:g} s, and was ended.") from None
+    except TooMuch:
+        raise GitFailed(f"`git {what}` prints more than {_MAX_BYTES // 2**20} MB, and was ended.") from None
+    return output, complaint.decode("utf-8", "replace")
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -1,6 +1,5 @@
 """Agent: hands a piece of work to a session of its own, and waits for its last words."""
 
-import difflib
 from typing import Final, Literal
 
 from pydantic import Field
@@ -10,13 +9,13 @@ from ostler.protocol.session import Mode
 from ostler.protocol.shapes import Usage
 from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.services import AgentKind, AgentLaunched, AgentProgress, AgentRefused, AgentRequest, AgentStatus
+from ostler.tools.spelling import find_close
 from ostler.tools.text import one_line
 from ostler.tools.tool import Allow, Block, Check, Failure, Tool, ToolInput, ToolOutput, ToolResult, text_block
 from ostler.tools.traits import PermissionTraits
 
 DEFAULT_KIND: Final = "general-purpose"
 _PROGRESS_AFTER_MS: Final = 2_000
-_MIN_SIMILARITY: Final = 0.5
 
 
 class AgentInput(ToolInput):
@@ -104,7 +103,7 @@ class Agent(Tool[AgentInput, AgentOutput | AgentStarted]):
         names = [kind.name for kind in context.session.agent_kinds]
         if given.subagent_type in names:
             return None
-        close = _find_close_names(given.subagent_type, names)
+        close = find_close(given.subagent_type, names, 2)
         hint = f"Did you mean {' or '.join(close)}?" if close else f"The kinds are: {', '.join(names)}."
         return Failure(f"There is no kind of agent {given.subagent_type!r}. {hint}")
 
@@ -178,9 +177,3 @@ def _list_unfit_parameters(given: AgentInput) -> list[str]:
 def _describe_kind(kind: AgentKind) -> str:
     tools = ", ".join(kind.tools) if kind.tools is not None else "all of yours"
     return f"- {kind.name}: {one_line(kind.description, 1_000)} (Tools: {tools})"
-
-
-def _find_close_names(wanted: str, names: list[str]) -> list[str]:
-    by_small = {name.casefold(): name for name in names}
-    close = difflib.get_close_matches(wanted.casefold(), by_small, n=2, cutoff=_MIN_SIMILARITY)
-    return [by_small[name] for name in close]

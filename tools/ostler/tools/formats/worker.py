@@ -12,13 +12,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, BinaryIO, Final, TypeVar
 
 from ostler.tools.process.environment import build_clean_environment
 from ostler.tools.process.orphans import exclude_from_reaping
+from ostler.tools.process.stoppable import StoppableProcess
 from ostler.tools.threads import read_in_thread
 
 T = TypeVar("T")
@@ -39,15 +39,12 @@ class WorkerStopped(Exception):
     """The worker was stopped: the call has ended."""
 
 
-class Worker:
+class Worker(StoppableProcess):
     """One run of a worker process. `ask` blocks and belongs on a thread; `stop` may be called from any thread."""
 
     def __init__(self, program: ModuleType, wanted: Mapping[str, Any]) -> None:
+        super().__init__()
         self._arguments = _build_arguments(program, wanted)
-        self._lock = threading.Lock()
-        self._running: subprocess.Popen[bytes] | None = None
-        self._stopped = False
-        self._out_of_time = False
 
     def ask(self, file: BinaryIO, meanwhile: Callable[[], T]) -> tuple[dict[str, Any], T]:
         """The worker's answer about the file, and what `meanwhile` returned. Raises WorkerDied and WorkerStopped."""
@@ -59,73 +56,45 @@ class Worker:
             finally:
                 self.stop()
         if answer is None:
-            raise WorkerDied(took_too_long=self._out_of_time or running.returncode == -signal.SIGXCPU)
+            raise WorkerDied(took_too_long=self.out_of_time or running.returncode == -signal.SIGXCPU)
         return answer, found
 
     def _start(self, file: BinaryIO) -> "subprocess.Popen[bytes]":
-        with self._lock:
-            if self._out_of_time:  # on a busy machine the time limit may pass before the start
-                raise WorkerDied(took_too_long=True)
-            if self._stopped:
-                raise WorkerStopped
-            self._running = _start_process(self._arguments, file)
-            return self._running
-
-    def stop(self) -> None:
-        with self._lock:
-            self._stopped = True
-            if self._running is not None:
-                self._running.kill()
-
-    def stop_on_timeout(self) -> None:
-        self._out_of_time = True
-        self.stop()
+        running = self.start_once(lambda: _start_process(self._arguments, file))
+        if running is None:  # on a busy machine the time limit may pass before the start
+            raise WorkerDied(took_too_long=True) if self.out_of_time else WorkerStopped
+        return running
 
 
-class WarmWorker:
+class WarmWorker(StoppableProcess):
     """A worker process that is started before its data is there, and gets it as its standard input.
 
     `start`, `ask` and `close` block and belong on a thread; `stop` may be called from any thread.
     """
 
     def __init__(self, program: ModuleType, wanted: Mapping[str, Any]) -> None:
+        super().__init__()
         self._arguments = _build_arguments(program, wanted)
-        self._lock = threading.Lock()
-        self._running: subprocess.Popen[bytes] | None = None
         self._awaited = contextlib.ExitStack()
-        self._stopped = False
-        self._out_of_time = False
 
     def start(self) -> None:
-        with self._lock:
-            if self._stopped:
-                return
-            self._running = _start_process(self._arguments, subprocess.PIPE)
-            self._awaited.enter_context(exclude_from_reaping(self._running.pid))
+        running = self.start_once(lambda: _start_process(self._arguments, subprocess.PIPE))
+        if running is not None:
+            self._awaited.enter_context(exclude_from_reaping(running.pid))
 
     def ask(self, data: bytes) -> dict[str, Any]:
         """The worker's answer about the data. Raises WorkerDied and WorkerStopped."""
         running = self._running
         if running is None or self._stopped:
-            raise WorkerDied(took_too_long=True) if self._out_of_time else WorkerStopped
+            raise WorkerDied(took_too_long=True) if self.out_of_time else WorkerStopped
         assert running.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it has died, and its exit code says more
             running.stdin.write(data)
             running.stdin.close()
         answer = _read_answer(running)
         if answer is None:
-            raise WorkerDied(took_too_long=self._out_of_time or running.wait() == -signal.SIGXCPU)
+            raise WorkerDied(took_too_long=self.out_of_time or running.wait() == -signal.SIGXCPU)
         return answer
-
-    def stop(self) -> None:
-        with self._lock:
-            self._stopped = True
-            if self._running is not None:
-                self._running.kill()
-
-    def stop_on_timeout(self) -> None:
-        self._out_of_time = True
-        self.stop()
 
     def close(self) -> None:
         """Ends it, and leaves nothing of it."""

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import IO, Final, TypeVar
@@ -17,6 +16,7 @@ from typing import IO, Final, TypeVar
 from ostler.tools.fs.paths import is_inside
 from ostler.tools.process.environment import build_clean_environment
 from ostler.tools.process.orphans import exclude_from_reaping
+from ostler.tools.process.stoppable import StoppableProcess
 from ostler.tools.threads import read_in_thread
 
 T = TypeVar("T")
@@ -44,35 +44,23 @@ class RipgrepError(Exception):
     """The error message of ripgrep itself."""
 
 
-class Search:
+class Search(StoppableProcess):
     """One run of ripgrep. `read_records` blocks and belongs on a thread; `stop` may be called from any thread."""
 
     def __init__(self, arguments: Sequence[str], text: IO[bytes] | None = None) -> None:
+        super().__init__()
         self._arguments = [find_ripgrep(), *_BASE_OPTIONS, *arguments]
         self._text = text
         """Standard input, for the path `-`."""
-        self._lock = threading.Lock()
-        self._running: subprocess.Popen[bytes] | None = None
-        self._stopped = False
-        self.out_of_time = False
 
     def read_records(self, end: bytes) -> Iterator[bytes]:
         """Yields the records that it prints, without their `end`. Raises RipgrepError where it prints only an error."""
         with tempfile.TemporaryFile() as complaints:
-            with self._lock:
-                if self._stopped:
-                    return
-                self._running = subprocess.Popen(  # noqa: S603 - no shell; a pattern is never taken as an option
-                    self._arguments,
-                    stdin=self._text or subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=complaints,
-                    env=build_clean_environment(),
-                    cwd="/",  # so that a pattern can name an absolute path
-                    start_new_session=True,
-                )
+            started = self.start_once(lambda: self._start(complaints))
+            if started is None:
+                return
             found = False
-            with exclude_from_reaping(self._running.pid), self._running as running:
+            with exclude_from_reaping(started.pid), started as running:
                 try:
                     for record in _split_records(running, end):
                         found = True
@@ -86,15 +74,16 @@ class Search:
                 if words:
                     raise RipgrepError(words)
 
-    def stop(self) -> None:
-        with self._lock:
-            self._stopped = True
-            if self._running is not None:
-                self._running.kill()
-
-    def stop_on_timeout(self) -> None:
-        self.out_of_time = True
-        self.stop()
+    def _start(self, complaints: IO[bytes]) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(  # noqa: S603 - no shell; a pattern is never taken as an option
+            self._arguments,
+            stdin=self._text or subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            env=build_clean_environment(),
+            cwd="/",  # so that a pattern can name an absolute path
+            start_new_session=True,
+        )
 
 
 def _split_records(running: "subprocess.Popen[bytes]", end: bytes) -> Iterator[bytes]:

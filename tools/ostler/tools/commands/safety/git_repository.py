@@ -6,18 +6,18 @@ that git read.
 
 import contextlib
 import os
-import selectors
 import stat
 import subprocess
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 from ostler.tools.process.orphans import exclude_from_reaping
+from ostler.tools.process.pipes import TooMuch, TooSlow, read_pipes
 
 _TIME_LIMIT: Final = 2.0
 _MAX_BYTES: Final = 1024 * 1024
@@ -183,16 +183,9 @@ class _Run:
     """One process, and what it has printed."""
 
     process: "subprocess.Popen[bytes]"
-    printed: dict[int, bytearray] = field(default_factory=dict)
+    output: bytes = b""
+    complaint: str = ""
     status: int = -1
-
-    @property
-    def output(self) -> bytes:
-        return bytes(self.printed[0])
-
-    @property
-    def complaint(self) -> str:
-        return self.printed[1].decode("utf-8", "replace")
 
 
 def _run_all(git: str, commands: Sequence[Sequence[str]], here: str, environment: dict[str, str]) -> list[_Run]:
@@ -222,23 +215,15 @@ def _run_all(git: str, commands: Sequence[Sequence[str]], here: str, environment
 
 
 def _read_all(runs: Sequence[_Run]) -> None:
-    deadline = time.monotonic() + _TIME_LIMIT
-    with selectors.DefaultSelector() as selector:
-        for run in runs:
-            for number, stream in enumerate((run.process.stdout, run.process.stderr)):
-                assert stream is not None
-                run.printed[number] = bytearray()
-                selector.register(stream, selectors.EVENT_READ, run.printed[number])
-        while selector.get_map():
-            ready = selector.select(max(0.0, deadline - time.monotonic()))
-            if not ready:
-                raise GitFailure(f"git did not say within {_TIME_LIMIT:g} s what is configured")
-            for found, _ in ready:
-                if not (chunk := os.read(found.fd, 65_536)):
-                    selector.unregister(found.fileobj)
-                found.data.extend(chunk)
-                if len(found.data) > _MAX_BYTES:
-                    raise GitFailure("the configuration of git is too long")
+    pipes = [pipe for run in runs for pipe in (run.process.stdout, run.process.stderr)]
+    try:
+        printed = read_pipes(pipes, seconds=_TIME_LIMIT, max_bytes=_MAX_BYTES)
+    except TooSlow:
+        raise GitFailure(f"git did not say within {_TIME_LIMIT:g} s what is configured") from None
+    except TooMuch:
+        raise GitFailure("the configuration of git is too long") from None
+    for run, output, complaint in zip(runs, printed[::2], printed[1::2], strict=True):
+        run.output, run.complaint = output, complaint.decode("utf-8", "replace")
 
 
 # What is kept.
