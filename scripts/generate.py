@@ -16,6 +16,7 @@ from ostler.tools.builtin import BUILT_IN
 from ostler.tools.context import SessionView
 from scripts.house_picture import draw_house
 from scripts.page_links import refresh_links
+from scripts.terminal_page import fill_tables
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 DOCS: Final = ROOT / "docs"
@@ -29,6 +30,7 @@ def generate_files() -> dict[str, str]:
         "ostler.d.ts": render_typescript(),
         "reference.md": render_reference(),
         "schema.json": _format_json(build_json_schema()),
+        "terminal.md": fill_tables(DOCS / "terminal.md"),
         "tools.json": _format_json(describe_tools()),
         "walk.md": refresh_links(DOCS / "walk.md"),
     }

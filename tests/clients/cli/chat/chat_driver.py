@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import select
 import signal
 import time
@@ -12,6 +13,7 @@ from tests.clients.conftest import Cli
 from tests.support.forked import fork_command
 
 WAIT_SECONDS = 30.0
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class ChatDriver:
@@ -19,7 +21,9 @@ class ChatDriver:
 
     def __init__(self, cli: Cli, *arguments: str, cwd: Path | None = None, terminal: bool = False) -> None:
         self.output = ""
-        """All that was printed so far."""
+        """All that was printed so far; colours are left out."""
+        self.raw = ""
+        """The same with colours."""
         self._seen = 0
         if terminal:
             self._out, theirs = pty.openpty()
@@ -64,7 +68,8 @@ class ChatDriver:
             piece = os.read(self._out, 65536)
         except OSError:  # how Linux says that the terminal is closed
             return False
-        self.output += piece.decode("utf-8", "replace").replace("\r\n", "\n")
+        self.raw += piece.decode("utf-8", "replace")
+        self.output = _COLOUR.sub("", self.raw).replace("\r\n", "\n")
         return bool(piece)
 
     def close_input(self) -> None:

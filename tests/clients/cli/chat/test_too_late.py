@@ -12,7 +12,7 @@ import pytest
 from ostler.clients import connect
 from ostler.clients.cli.chat.session import ChatSession
 from ostler.clients.cli.render.sink import OutputSink, StreamSink
-from ostler.clients.cli.terminal.line_editor import InputEvent, Line
+from ostler.clients.cli.terminal.input_events import InputEvent, Line
 from ostler.protocol.session import Session
 from tests.clients.sdk.scripted_daemon import NOW, encode_turn_event, run_scripted_daemon
 
@@ -79,7 +79,13 @@ class OneKeyConsole:
     def echo(self, text: str) -> None:
         return
 
+    def suspend(self) -> None:
+        return
+
     def resume(self) -> None:
+        return
+
+    async def keep_painting(self) -> None:
         return
 
     def on_resize(self) -> None:

@@ -222,14 +222,14 @@ def test_escape_gives_words_that_wait_back_to_the_line_and_starts_nothing(
         driver.type("look at it\r")
         driver.read_until("Let me")
         driver.type("no, wait\r")
-        driver.read_until("the agent reads it with its next request")
+        driver.read_until("» no, wait")
         driver.type("/queue and then sleep\r")
-        driver.read_until("queue and then sleep")
+        driver.read_until("» and then sleep")
         driver.type("\x1b")
         # The answer and the event come on two connections.
         driver.read_until_all("(what waited is in the line again)", "it was interrupted.")
-        # It is there to be changed: one line of two, which goes as one input.
-        driver.read_until("> no, wait⏎and then sleep")
+        # It is there to be changed: two lines, which go as one input.
+        driver.read_until("and then sleep")
         driver.type(" well\r")
         driver.read_until("As you say.")
         [session] = daemon.call("session/list")["sessions"]

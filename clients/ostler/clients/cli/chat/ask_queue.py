@@ -75,6 +75,10 @@ class AskQueue:
         self._sent.discard(ask_id)
         return answered
 
+    def is_sent(self, ask_prompt: AskPrompt) -> bool:
+        """Whether an answer was given here, and whose answer has won is not known yet."""
+        return ask_prompt.ask.id in self._sent
+
     @property
     def first(self) -> AskPrompt | None:
         return next(iter(self._waiting.values()), None)

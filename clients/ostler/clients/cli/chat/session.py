@@ -1,9 +1,10 @@
 """A chat in a terminal: the events of a session are shown, what is typed goes to the agent or answers an ask."""
 
+import os
 import signal
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import aclosing
 from typing import Final, Literal
 
@@ -11,14 +12,19 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from ostler.clients import Ostler
+from ostler.clients.cli.chat.ask_card import render_card
 from ostler.clients.cli.chat.ask_prompt import AskPrompt, ReplyKind
 from ostler.clients.cli.chat.ask_queue import AskQueue
 from ostler.clients.cli.chat.external_programs import edit_text, page_text
+from ostler.clients.cli.chat.live_view import LiveView
 from ostler.clients.cli.output import Colour
 from ostler.clients.cli.render.ask import name_answerer
+from ostler.clients.cli.render.ask_line import describe_subject
+from ostler.clients.cli.render.blocks.rows import Row
 from ostler.clients.cli.render.turn import TurnRenderer
-from ostler.clients.cli.terminal.console import Console
-from ostler.clients.cli.terminal.line_editor import EndOfInput, Escape, StrayKeys
+from ostler.clients.cli.terminal.completion import Suggestion
+from ostler.clients.cli.terminal.console import Console, TerminalConsole
+from ostler.clients.cli.terminal.input_events import EndOfInput, Escape, Line, Shortcut, StrayKeys
 from ostler.clients.sdk.errors import ClientError
 from ostler.clients.sdk.retry import retry_call
 from ostler.clients.sdk.turn_events import (
@@ -41,7 +47,14 @@ from ostler.protocol.session import Session, SessionRef
 from ostler.protocol.shapes import Ask, AskingAgent, Message, Turn
 from ostler.protocol.turn import GivenBack, TurnInterrupt, TurnSteer
 
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCONT, signal.SIGWINCH)
+_SIGNALS: Final = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGTSTP,
+    signal.SIGCONT,
+    signal.SIGWINCH,
+)
 _DOUBLE_PRESS_SECONDS: Final = 2.0
 """Two Ctrl-C within this time leave the chat."""
 
@@ -56,8 +69,16 @@ class ChatSession:
         """The turn that runs or waits."""
         self.used = False
         """Something was said in it, by whoever."""
-        self._console = console
-        self._renderer = TurnRenderer(console.sink, session.id, full=True)
+        self.console = self._console = console
+        self.view: LiveView | None = None
+        """What is drawn on a terminal; into a pipe events are written line by line."""
+        self._renderer: TurnRenderer | LiveView
+        if isinstance(console, TerminalConsole):
+            self._renderer = self.view = console.parts = LiveView(session.id, session.cwd, console.request_paint)
+            self.view.card = self._render_card
+            console.suggest = self._suggest
+        else:
+            self._renderer = TurnRenderer(console.sink, session.id, full=True)
         self._asks = AskQueue(console, self.tell, session.cwd)
         self._coming: list[Ask] = []
         """Asks of agents that wait until the model has finished its sentence."""
@@ -74,9 +95,11 @@ class ChatSession:
             await group.start(self._handle_signals, group)
             group.start_soon(self._watch_events)
             group.start_soon(self._enable_keys)
+            group.start_soon(self._console.keep_painting)
             with self._scope:
                 await self._read_lines()
             group.cancel_scope.cancel()
+        self._renderer.finish_text()
 
     def tell(self, text: str, colour: Colour | None = "dim") -> None:
         """Write a line of our own."""
@@ -156,6 +179,8 @@ class ChatSession:
         elif turn.status != "queued" and turn.id not in self._ended:
             self.turn = turn
             self.used = True
+            if self.view is not None and (self.view.turn is None or self.view.turn.id != turn.id):
+                self.view.begin_turn(turn)
         self._refresh_prompt()
 
     def _show_input(self, message: Message) -> None:
@@ -167,10 +192,21 @@ class ChatSession:
         if message.source_call_id is not None:
             self._renderer.write_line("  ↳ " + "\n".join(inputs), "dim")
             return
+        if self.view is not None:
+            inputs = [words for words in inputs if not self._show_read(words)]
         # What was said at several times, here or elsewhere, may come together in one message.
         others = [words for words in inputs if not self._pop_typed(words)]
         if others:
             self._renderer.write_line("» " + "\n".join(others), "bold")
+
+    def _show_read(self, words: str) -> bool:
+        """Show words that waited as said now that the agent has read them; whether they waited."""
+        if self.view is None or words not in self.view.waiting_words:
+            return False
+        self.view.waiting_words.remove(words)
+        self._pop_typed(words)
+        self.view.write_input(words)
+        return True
 
     def _pop_typed(self, words: str) -> bool:
         if words not in self._typed_here:
@@ -197,7 +233,10 @@ class ChatSession:
 
     async def _remove_ask(self, ask: Ask) -> None:
         here = self._asks.remove(ask.id)
-        self.tell(*self._describe_outcome(ask, here=here))
+        outcome, colour = self._describe_outcome(ask, here=here)
+        if self.view is not None:  # the card is gone: say what it was about
+            outcome = f"? {describe_subject(ask.model_dump())}:{outcome[1:]}"
+        self.tell(outcome, colour)
         self._refresh_prompt()
 
     def _describe_outcome(self, ask: Ask, *, here: bool) -> tuple[str, Colour]:
@@ -213,8 +252,10 @@ class ChatSession:
     def _refresh_prompt(self) -> None:
         """Show the next ask, and the prompt that says what the next line will be taken for."""
         coming = self._asks.take_unshown()
-        for text, colour in coming.render() if coming is not None else ():
+        for text, colour in coming.render() if coming is not None and self.view is None else ():
             self._renderer.write_line(text, colour)
+        if coming is not None and self.view is not None:
+            self._renderer.finish_text()
         self._asks.activate_first()
         ask_prompt = self._asks.active
         if ask_prompt is not None:
@@ -223,6 +264,13 @@ class ChatSession:
             self._console.set_prompt("… " if self.turn is not None else "> ")
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
+
+    def _render_card(self, columns: int, rows: int) -> list[Row]:
+        """The ask that waits for an answer here, drawn for as long as it does."""
+        first = self._asks.first
+        if first is None or self._asks.is_sent(first):
+            return []
+        return render_card(first, columns, rows, len(self._asks))
 
     async def _enable_keys(self) -> None:
         """Keys begin to count when a new ask can have been read, and the prompt says so then."""
@@ -248,7 +296,8 @@ class ChatSession:
         self._refresh_prompt()
         if reply is ReplyKind.SAME:
             self.tell("The input is as it was. [y] allows it as it is.", "yellow")
-        for text, colour in ask_prompt.render_whole() if reply is ReplyKind.VIEW else ask_prompt.render_more():
+        more = [] if self.view is not None else ask_prompt.render_more()
+        for text, colour in ask_prompt.render_whole() if reply is ReplyKind.VIEW else more:
             self._renderer.write_line(text, colour)
         self._console.fill(ask_prompt.prefill)
         return True
@@ -266,7 +315,7 @@ class ChatSession:
             self.tell(f"That program could not be run: {error}", "red")
         if edits:
             self.tell("The plan is changed; it counts when you approve it." if changed else "The plan is as it was.")
-        for text, colour in ask_prompt.render() if changed else ():
+        for text, colour in ask_prompt.render() if changed and self.view is None else ():
             self._renderer.write_line(text, colour)
         self._refresh_prompt()
 
@@ -288,8 +337,13 @@ class ChatSession:
 
     # Input.
 
+    def _suggest(self, text: str, cursor: int) -> Sequence[Suggestion]:
+        from ostler.clients.cli.chat.slash_commands import suggest_slash_commands
+
+        return suggest_slash_commands(text) if cursor == len(text) else ()
+
     async def _read_lines(self) -> None:
-        from ostler.clients.cli.chat.slash_commands import run_slash_command
+        from ostler.clients.cli.chat.slash_commands import run_slash_command  # a table of much that is rarely used
 
         async with aclosing(self._console.read_input()) as lines:
             async for one in lines:
@@ -297,21 +351,35 @@ class ChatSession:
                     break
                 if isinstance(one, Escape):
                     await self._handle_escape()
-                    continue
-                if isinstance(one, StrayKeys):
+                elif isinstance(one, StrayKeys):
                     self._refuse(one.text)
-                    continue
-                self._console.echo(one.text)
-                try:
-                    if not await run_slash_command(self, one.text):
-                        await self._handle_line(one.text)
-                except ProtocolError as error:
-                    self.tell(f"{error}", "red")
-                except ClientError as error:
-                    self.tell(f"{error}", "red")
-                    self._restore_line(one.text)
+                elif isinstance(one, Shortcut):
+                    await self._run(run_slash_command(self, one.command))
+                else:
+                    await self._run(self._take_line(one), one.text)
         if not self._console.is_terminal:
             await self._wait_for_turn_end()
+
+    async def _run(self, work: Awaitable[object], typed: str | None = None) -> None:
+        """Do what was typed; what goes wrong is a line, and a line that did not get through is typed again."""
+        try:
+            await work
+        except ProtocolError as error:
+            self.tell(f"{error}", "red")
+        except ClientError as error:
+            self.tell(f"{error}", "red")
+            if typed is not None:
+                self._restore_line(typed)
+
+    async def _take_line(self, line: Line) -> None:
+        from ostler.clients.cli.chat.slash_commands import is_slash_command, run_slash_command
+
+        if self.view is None:
+            self._console.echo(line.text)
+        elif is_slash_command(line.text):
+            self.view.write_input(line.text)
+        if not await run_slash_command(self, line.text):
+            await self._handle_line(line.text, line.shown or line.text)
 
     def _restore_line(self, line: str) -> None:
         """Put a line that did not reach the daemon back into the editor, to be sent when that is back."""
@@ -323,7 +391,7 @@ class ChatSession:
         if not self._go_back_to_keys() and self.turn is not None:
             await self.interrupt()
 
-    async def _handle_line(self, line: str) -> None:
+    async def _handle_line(self, line: str, shown: str) -> None:
         ask_prompt, first = self._asks.active, self._asks.first
         if ask_prompt is not None and await self._answer(ask_prompt, line):
             return
@@ -333,36 +401,54 @@ class ChatSession:
         if ask_prompt is None and first is not None and first.is_key(line):
             return  # meant for an ask that nobody can have read yet
         if line.strip():
-            await self.send_input(line)
+            await self.send_input(line, shown=shown)
 
     def _refuse(self, typed: str) -> None:
         """Say that what was typed is no answer to the ask."""
         if self._asks.active is not None:
             self.tell(self._asks.active.describe_refusal(typed), "yellow")
 
-    async def send_input(self, words: str, *, queue: bool = False) -> None:
+    async def send_input(self, words: str, *, queue: bool = False, shown: str | None = None) -> None:
         """Send it to the turn that runs, or as a new one."""
         self._typed_here.append(words)
         try:
-            await self._send_input(words, queue=queue)
+            await self._send_input(words, shown or words, queue=queue)
         except (ClientError, ProtocolError):
             self._pop_typed(words)
             raise
 
-    async def _send_input(self, words: str, *, queue: bool) -> None:
+    async def _send_input(self, words: str, shown: str, *, queue: bool) -> None:
+        if self.turn is not None and not queue:
+            try:
+                return await self._steer(self.turn.id, words)
+            except NoTurnRunning:
+                pass
+        waits = self.turn is not None
+        if self.view is not None and waits:
+            self.view.waiting_words.append(words)
+        elif self.view is not None:
+            self.view.write_input(shown)  # before its turn begins: what that does stands below
         try:
-            if self.turn is None or queue:
-                self._apply_turn(await self.ostler.start(self.session.id, words, queue=queue))
-            else:
-                await self._steer(self.turn.id, words)
-        except NoTurnRunning:
-            self._apply_turn(await self.ostler.start(self.session.id, words))
+            self._apply_turn(await self.ostler.start(self.session.id, words, queue=queue))
         except TurnRunning as busy:
             await self._steer(TurnId(str(busy.data["turn_id"])), words)
+        except (ClientError, ProtocolError):
+            if self.view is not None and waits:
+                self.view.waiting_words.remove(words)
+            raise
+        return None
 
     async def _steer(self, turn_id: TurnId, words: str) -> None:
-        await self.ostler.call(TURN_STEER, TurnSteer(turn_id=turn_id, input=words))
-        self.tell("  (the agent reads it with its next request)")
+        if self.view is not None:
+            self.view.waiting_words.append(words)
+        try:
+            await self.ostler.call(TURN_STEER, TurnSteer(turn_id=turn_id, input=words))
+        except (ClientError, ProtocolError):
+            if self.view is not None and words in self.view.waiting_words:
+                self.view.waiting_words.remove(words)
+            raise
+        if self.view is None:
+            self.tell("  (the agent reads it with its next request)")
 
     async def _wait_for_turn_end(self) -> None:
         """Nobody types any more: wait for the end of the turn, but not for an answer that nobody can give."""
@@ -376,6 +462,9 @@ class ChatSession:
             task_status.started()
             async for number in signals:
                 match number:
+                    case signal.SIGTSTP:
+                        self._console.suspend()
+                        os.kill(os.getpid(), signal.SIGSTOP)
                     case signal.SIGCONT:
                         self._console.resume()
                     case signal.SIGWINCH:
@@ -435,6 +524,8 @@ class ChatSession:
         words = [text for text in texts if text and not is_daemon_text(text)]
         for text in words:
             self._pop_typed(text)
+            if self.view is not None and text in self.view.waiting_words:
+                self.view.waiting_words.remove(text)
         if words:
             self.tell("  (what waited is in the line again)")
             if not self._asks.put_aside("\n".join(words)):

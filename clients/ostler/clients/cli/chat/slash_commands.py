@@ -4,9 +4,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ostler.clients.cli.chat.shortcuts import (
+    choose_next_mode,
+    redraw,
+    show_keys,
+    show_transcript,
+    toggle_todos,
+    write_in_editor,
+)
 from ostler.clients.cli.output import fit, strip_colours
 from ostler.clients.cli.render.ask_line import describe_folder, describe_subject, fetch_folders
 from ostler.clients.cli.render.transcript import format_sessions
+from ostler.clients.cli.terminal.completion import Suggestion
 from ostler.protocol.ids import TaskId
 from ostler.protocol.methods import SESSION_UPDATE, TASK_LIST, TASK_STOP
 from ostler.protocol.session import SessionUpdate
@@ -28,7 +37,7 @@ class SlashCommand:
 
     name: str
     help: str
-    """What it does, in one line."""
+    """What it does, in one line; empty where only a key stands for it."""
     run: Run
     """What does it, with the rest of the line."""
     argument: str = ""
@@ -43,9 +52,9 @@ class SlashCommand:
 
 async def run_slash_command(chat: "ChatSession", line: str) -> bool:
     """Run a line that is a slash command; whether it was one."""
+    if not is_slash_command(line):
+        return False
     name, _, rest = line.strip().partition(" ")
-    if not name.startswith("/") or "/" in name[1:]:
-        return False  # words, or a path
     command = find_slash_command(name)
     if command is None:
         chat.tell(f"There is no {name}. /help lists what there is.", "yellow")
@@ -54,12 +63,30 @@ async def run_slash_command(chat: "ChatSession", line: str) -> bool:
     return True
 
 
+def is_slash_command(line: str) -> bool:
+    """Not words, and not a path."""
+    name = line.strip().partition(" ")[0]
+    return name.startswith("/") and "/" not in name[1:]
+
+
 def find_slash_command(name: str) -> SlashCommand | None:
     return next((one for one in SLASH_COMMANDS if name == one.name or name in one.aliases), None)
 
 
 def format_help() -> str:
-    return "\n".join([_HELP_HEAD, *(f"  {one.usage:<{_HELP_WIDTH}} {one.help}" for one in SLASH_COMMANDS)])
+    shown = [one for one in SLASH_COMMANDS if one.help]
+    return "\n".join([_HELP_HEAD, *(f"  {one.usage:<{_HELP_WIDTH}} {one.help}" for one in shown)])
+
+
+def suggest_slash_commands(text: str) -> list[Suggestion]:
+    """What a line that begins with a slash can become."""
+    if not text.startswith("/") or any(char.isspace() for char in text):
+        return []
+    return [
+        Suggestion(0, f"{one.name} ", f"{one.argument}  {one.help}".strip())
+        for one in SLASH_COMMANDS
+        if one.help and one.name.startswith(text.lower())
+    ]
 
 
 async def _help(chat: "ChatSession", rest: str) -> None:
@@ -200,6 +227,12 @@ SLASH_COMMANDS: Final = (
     SlashCommand("/usage", "tokens and money, today and in all", _usage),
     SlashCommand("/asks", "what is asked, here and elsewhere", _asks),
     SlashCommand("/sessions", "the other sessions", _sessions),
+    SlashCommand("/transcript", "all that was said and done, in $PAGER", show_transcript),
+    SlashCommand("/editor", "go on with what is typed in $EDITOR", write_in_editor),
+    SlashCommand("/keys", "the keys of this terminal", show_keys),
+    SlashCommand("/next-mode", "", choose_next_mode),
+    SlashCommand("/toggle-todos", "", toggle_todos),
+    SlashCommand("/redraw", "", redraw),
     SlashCommand("/quit", "leave, as Ctrl-D does; the turn goes on", _quit, aliases=("/exit",)),
 )
 """All of them. A further one is a row here, and nothing else has to know of it."""

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ostler.clients.cli.commands.run import ModeName
-from ostler.clients.cli.context import run_with_daemon
+from ostler.clients.cli.context import get_cli_context, run_with_daemon
 from ostler.clients.cli.session_choice import resolve_folder
 from ostler.clients.sdk.errors import ClientError
 
 if TYPE_CHECKING:
     from ostler.clients import Ostler
+    from ostler.protocol.places import Places
     from ostler.protocol.session import Session
 
 _STATUS_WORDS: Final[dict[str | None, str]] = {"waiting": "waits", "running": "runs"}
@@ -42,7 +43,7 @@ def chat(
         # Left out where it was not given: settings say it then.
         wanted = wanted.model_copy(update={"mode": mode}) if mode else wanted
         session = await ostler.call(SESSION_CREATE, wanted)
-        await _run_chat(ostler, session, new=True)
+        await _run_chat(ostler, session, get_cli_context(context).places, new=True)
 
     run_with_daemon(context, work, answers=True)
 
@@ -65,7 +66,8 @@ def attach(
         from ostler.protocol.session import SessionRef
 
         chosen = SessionId(session_id or await _find_newest(ostler))
-        await _run_chat(ostler, await ostler.call(SESSION_GET, SessionRef(session_id=chosen)), new=False)
+        session = await ostler.call(SESSION_GET, SessionRef(session_id=chosen))
+        await _run_chat(ostler, session, get_cli_context(context).places, new=False)
 
     run_with_daemon(context, work, answers=True)
 
@@ -94,12 +96,13 @@ def _describe_choice(session: "Session", status: str | None, *, here: bool) -> s
     return f"which {f'{does} in' if does else 'is in'} {session.cwd}: this folder has no session"
 
 
-async def _run_chat(ostler: "Ostler", session: "Session", *, new: bool) -> None:
+async def _run_chat(ostler: "Ostler", session: "Session", places: "Places", *, new: bool) -> None:
     from ostler.clients.cli.chat.session import ChatSession
     from ostler.clients.cli.chat.welcome import show_farewell, show_welcome
     from ostler.clients.cli.terminal.console import open_console
+    from ostler.clients.cli.terminal.history import find_history_file
 
-    terminal = open_console()
+    terminal = open_console(find_history_file(places.data, session.cwd))
     chat_session = ChatSession(ostler, session, terminal)
     await show_welcome(chat_session, new=new)
     await chat_session.run()

@@ -31,7 +31,7 @@ from ostler.clients.sdk.turn_events import (
 )
 from ostler.protocol.brief import Brief
 from ostler.protocol.content import TextBlock, ThinkingBlock
-from ostler.protocol.events import FileChange, MessageDelta, ModelRetry, ToolProgress
+from ostler.protocol.events import ContextCompacted, FileChange, MessageDelta, ModelRetry, ToolProgress
 from ostler.protocol.hook import HookRun
 from ostler.protocol.ids import SessionId
 from ostler.protocol.shapes import AskingAgent, Call, Decision, Denial, Message, RunningCall, Task, Turn, Usage
@@ -42,11 +42,11 @@ _DIFF_LINES: Final = 40
 _PRINTED_LINES: Final = 20
 _LINE_WIDTH: Final = 160
 _NAME_WIDTH: Final = 24
-_LAUNCHED: Final = "async_launched"
+LAUNCHED: Final = "async_launched"
 """What a call gives whose agent goes on in the background: the line of its task says the same to people."""
-_NO_REASON: Final = "The person said no to this call."
+NO_REASON: Final = "The person said no to this call."
 """How the daemon says it to the model where the person gave no words."""
-_LEVELS: Final[dict[str, Colour]] = {"info": "dim", "warning": "yellow", "error": "red"}
+LEVELS: Final[dict[str, Colour]] = {"info": "dim", "warning": "yellow", "error": "red"}
 
 
 class TurnRenderer:
@@ -133,7 +133,7 @@ class TurnRenderer:
             case FileChanged(change=change) if self._full:
                 self._render_change(change)
             case TaskStarted(task=task) | TaskEnded(task=task):
-                self.write_line(*_describe_task(task, self._agents))
+                self.write_line(*describe_task(task, self._agents))
             case Retrying() | HookRan() | Noticed() | CallProgress() | BriefSent() | Compacted():
                 self._render_notice(turn_event)
             case TurnEnded(turn=turn) if self._is_own(turn_event):
@@ -150,18 +150,17 @@ class TurnRenderer:
             case CallProgress(progress=progress):
                 self._show_progress(progress)
             case Retrying(retry=retry):
-                self.write_line(_describe_retry(retry), "yellow")
+                self.write_line(describe_retry(retry), "yellow")
             case HookRan(run=run):
                 if self._full:
                     self._render_hook(run)
             case BriefSent(brief=brief):
-                self._write_brief(brief)
+                for text, colour in describe_brief(brief):
+                    self.write_line(text, colour)
             case Compacted(compacted=done):
-                what = "summarised" if done.summarised else f"cleared of {done.cleared_results} old results"
-                took = f"{done.before_tokens:,} tokens before, {done.after_tokens:,} now"
-                self.write_line(f"  The conversation was {what} for the model: {took}.", "dim")
+                self.write_line(describe_compaction(done), "dim")
             case Noticed(notice=notice):
-                self.write_line(notice.text, _LEVELS[notice.level])
+                self.write_line(notice.text, LEVELS[notice.level])
 
     def _show_progress(self, progress: ToolProgress) -> None:
         """How long a call has run, and the last line that it printed, while its own line is open."""
@@ -202,9 +201,9 @@ class TurnRenderer:
         if turn.reason == "failed":
             self.write_line(f"✗ The turn failed: {(turn.error or {}).get('message', 'nobody knows why')}", "red")
         elif turn.reason not in {"completed", None}:
-            self.write_line(f"✗ The turn ended: {_REASONS.get(str(turn.reason), turn.reason)}.", "yellow")
+            self.write_line(f"✗ The turn ended: {REASONS.get(str(turn.reason), turn.reason)}.", "yellow")
         if self._full:
-            self.write_line(_describe_usage(turn.usage, turn), "dim")
+            self.write_line(describe_usage(turn.usage, turn), "dim")
 
     def _describe_denial(self, denial: Denial) -> str:
         """Why, and what would help: in a chat a rule, elsewhere an option of the command that was typed."""
@@ -275,7 +274,7 @@ class TurnRenderer:
         refused = self._describe_refusal(call.tool, call.decision) if call.decision is not None and denied else ""
         sign = "✗" if call.is_error else "✓"
         self._sink.write_note(f" {sign}{took}{refused}\n", "red" if call.is_error else "green")
-        if denied or (isinstance(call.output, dict) and call.output.get("status") == _LAUNCHED):
+        if denied or (isinstance(call.output, dict) and call.output.get("status") == LAUNCHED):
             return
         # What an agent's calls give is for the agent.
         if call.is_error or (self._full and call.session_id == self._session_id):
@@ -294,21 +293,14 @@ class TurnRenderer:
             return ""
         reason = decision.reason or ""
         self._refused.add((tool, reason))
-        return " refused" if not reason or reason.startswith(_NO_REASON) else f" refused: {reason}"
+        return " refused" if not reason or reason.startswith(NO_REASON) else f" refused: {reason}"
 
     def _write_result(self, call: Call) -> None:
         texts = [str(block.get("text", "")) for block in call.content or []]
-        lines = [line for text in texts for line in _strip_error_tags(text).splitlines()]
+        lines = [line for text in texts for line in strip_error_tags(text).splitlines()]
         for line in lines[:_RESULT_LINES]:
             self._sink.write_note(f"  {shorten_line(line, _LINE_WIDTH)}\n", "red" if call.is_error else "dim")
         self._write_more(len(lines) - _RESULT_LINES)
-
-    def _write_brief(self, brief: Brief) -> None:
-        """A message to the people: whole, and how to get what is attached."""
-        for index, line in enumerate(brief.message.splitlines()):
-            self.write_line(f"{'✉' if index == 0 else ' '} {line}", "yellow" if brief.status == "proactive" else "bold")
-        for file in brief.attachments:
-            self.write_line(f"  {file.path} ({file.size:,} bytes): ostler show {file.id} > FILE", "dim")
 
     def _render_hook(self, run: HookRun) -> None:
         colour: Colour = "dim" if run.outcome in {"passed", "allowed"} else "yellow"
@@ -329,6 +321,22 @@ class TurnRenderer:
             self._sink.write_note(f"  … {format_count(lines, 'line')} {where}\n", "dim")
 
 
+def describe_brief(brief: Brief) -> list[tuple[str, Colour]]:
+    """A message to the people: whole, and how to get what is attached."""
+    looks: Colour = "yellow" if brief.status == "proactive" else "bold"
+    lines = [(f"{' ' if at else '✉'} {line}", looks) for at, line in enumerate(brief.message.splitlines())]
+    files: list[tuple[str, Colour]] = [
+        (f"  {file.path} ({file.size:,} bytes): ostler show {file.id} > FILE", "dim") for file in brief.attachments
+    ]
+    return [*lines, *files]
+
+
+def describe_compaction(done: ContextCompacted) -> str:
+    what = "summarised" if done.summarised else f"cleared of {done.cleared_results} old results"
+    took = f"{done.before_tokens:,} tokens before, {done.after_tokens:,} now"
+    return f"  The conversation was {what} for the model: {took}."
+
+
 def _describe_progress(progress: ToolProgress) -> str:
     """The last line that a command has printed; how far an agent is."""
     if progress.kind != "agent":
@@ -339,7 +347,7 @@ def _describe_progress(progress: ToolProgress) -> str:
     )
 
 
-def _describe_task(task: Task, agents: Mapping[str, str]) -> tuple[str, Colour]:
+def describe_task(task: Task, agents: Mapping[str, str]) -> tuple[str, Colour]:
     about = fit(task.command or task.description, _SUMMARY_WIDTH)
     name = agents.get(task.agent_id or "")
     if name is not None and name != about:
@@ -356,18 +364,18 @@ def _describe_task(task: Task, agents: Mapping[str, str]) -> tuple[str, Colour]:
             return f"⇠ {task.id} was stopped: {about}", "yellow"
 
 
-def _strip_error_tags(text: str) -> str:
+def strip_error_tags(text: str) -> str:
     """An error without what tells the model that it is one."""
     return text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
 
 
-def _describe_retry(retry: ModelRetry) -> str:
+def describe_retry(retry: ModelRetry) -> str:
     why = retry.error.get("message") or retry.error.get("code") or "no reason given"
     again = f"Again in {retry.wait_ms / 1000:.1f} s ({retry.attempt} of {retry.max_retries})."
     return f"… The model did not answer: {why} {again}"
 
 
-def _describe_usage(usage: Usage, turn: Turn) -> str:
+def describe_usage(usage: Usage, turn: Turn) -> str:
     cost = f", ${usage.cost_usd}" if usage.cost_usd is not None else ""
     sent = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
     did = f"{format_count(turn.model_requests, 'request')}, {format_count(turn.tool_calls, 'call')}"
@@ -379,7 +387,7 @@ def find_last_line(printed: str) -> str:
     return printed.rstrip().rpartition("\n")[2].rpartition("\r")[2].strip()
 
 
-_REASONS: Final = {
+REASONS: Final = {
     "interrupted": "it was interrupted",
     "max_requests": "it made as many requests to the model as it may",
     "budget": "its budget is used up",

@@ -1,194 +1,213 @@
-"""The screen of a chat: output is written above, while a line is being typed below."""
+"""The screen of a chat: rows that are finished go into the terminal's own scrollback, the rows below them stay live."""
 
+import os
 import shutil
 import sys
+from collections.abc import Sequence
 from itertools import groupby
-from typing import Final, TextIO
+from typing import Final, NamedTuple, TextIO
 
-from ostler.clients.cli.output import Colour, colourize, sanitize
-from ostler.clients.cli.render.text_width import TAB, fit_width, measure_char, measure_width
-from ostler.clients.cli.terminal.line_editor import LineEditor
+from ostler.clients.cli.render.blocks.rows import EMPTY_ROW, Row, Run, fit_row, measure_row
+from ostler.clients.cli.render.blocks.theme import Palette
+from ostler.clients.cli.render.text_width import measure_width
 
-_MARGIN: Final = " │"
-"""The characters of an indent, which the further rows of a wrapped line keep."""
-_CHARS_PER_COLUMN: Final = 4
-"""So many characters for each column are looked at: some take none."""
+_SYNC_ON: Final = "\x1b[?2026h"
+_SYNC_OFF: Final = "\x1b[?2026l"
+_MIN_COLUMNS: Final = 4
+_MIN_LINES: Final = 3
 
-_StyledText = tuple[str, Colour | None]
-"""A character or more, and what it is shown in."""
+
+class Size(NamedTuple):
+    columns: int
+    lines: int
+
+
+class Frame(NamedTuple):
+    """What shall stand there: finished rows once and for all, live ones until the next frame."""
+
+    finished: Sequence[Row]
+    live: Sequence[Row]
+    cursor: tuple[int, int]
+    """The row among the live ones, and the column."""
+
+
+def measure_terminal(stream: TextIO | None = None) -> Size:
+    """The size by the terminal itself, then by the environment: that one does not follow a resize."""
+    try:
+        found = os.get_terminal_size((stream or sys.stdout).fileno())
+    except (OSError, ValueError):
+        found = os.terminal_size((0, 0))
+    if found.columns <= 0 or found.lines <= 0:
+        found = shutil.get_terminal_size()
+    return Size(max(_MIN_COLUMNS, found.columns), max(_MIN_LINES, found.lines))
 
 
 class Screen:
-    """Little is ever redrawn: the output line that has not ended, and the line that is being typed."""
+    """Writes only what differs from the frame before, in one flush.
 
-    def __init__(self, editor: LineEditor, stream: TextIO | None = None) -> None:
-        self._editor = editor
+    What was live and is finished now stands there already: it is not written again.
+    """
+
+    def __init__(self, palette: Palette, stream: TextIO | None = None) -> None:
+        self.palette = palette
+        self.written = 0
+        """Characters written so far."""
         self._stream = stream or sys.stdout
-        self._line: list[_StyledText] = []
-        self._used = 0
-        """The columns that it takes."""
-        self._wrap_margin: int | None = None
-        """The margin of the row to come, where the one before is full and the line may go on."""
-        self._status = ""
-        """Stands at the end of that line until something else does."""
-        self._prompt: str | None = None
-        self._above = 0
-        """The columns of the row that was drawn above the typed one; 0: there is none."""
-        self._cursor = 0
-        """The column in which the cursor was left."""
-        self._held: list[str] | None = None
-        """What was written while another program had the terminal."""
+        self._rows: list[Row] = [EMPTY_ROW]
+        self._cursor = (0, 0)
+        self._size: Size | None = None
+        self._held: list[Frame] | None = None
 
-    def write_text(self, text: str, colour: Colour | None = None) -> None:
-        self._append_text(text, colour)
+    def measure(self) -> Size:
+        return measure_terminal(self._stream)
 
-    def write_note(self, text: str, colour: Colour | None = None) -> None:
-        self._append_text(text, colour)
+    def paint(self, frame: Frame) -> None:
+        """Show this frame instead of the one before."""
+        if self._held is not None:
+            self._held.append(frame)
+            return
+        size = self.measure()
+        erased = self._erase() if self._size not in {None, size} else ""
+        self._size = size
+        live = [fit_row(row, size.columns - 1) for row in frame.live] or [EMPTY_ROW]
+        row, column = frame.cursor
+        if len(live) >= size.lines:  # what does not fit cannot be drawn over again
+            cut = len(live) - size.lines + 1
+            live, row = live[cut:], row - cut
+        cursor = (max(0, min(row, len(live) - 1)), min(column, size.columns - 1))
+        rows = [*(fit_row(each, size.columns - 1) for each in frame.finished), *live]
+        changes = self._change_rows(rows, size)
+        moves = self._move(len(frame.finished) + cursor[0], cursor[1])
+        self._rows, self._cursor = live, cursor
+        self._write(erased, changes, moves)
 
-    def show_status(self, text: str) -> None:
-        self._status = sanitize(text).replace("\t", TAB)
-        self.redraw()
-
-    def end_line(self) -> None:
-        if self._line or self._wrap_margin is not None:
-            self._append_text("\n", None)
-
-    def set_prompt(self, prompt: str | None) -> None:
-        """What stands before the line that is typed; None: nothing is typed."""
-        erased, self._prompt = self._erase_rows(), prompt
-        self._write(erased + self._render_rows())
-
-    def redraw(self) -> None:
-        """Show what was typed meanwhile, or on how much room it is."""
-        self._write(self._erase_rows() + self._render_rows())
+    def clear(self, frame: Frame) -> None:
+        """Draw the frame on an empty screen; what stood there goes into the scrollback."""
+        size = self.measure()
+        below = max(0, size.lines - 1 - self._cursor[0])
+        self._stream.write("\r\n" * below + "\x1b[H\x1b[J" if self._held is None else "")
+        self._rows, self._cursor = [EMPTY_ROW], (0, 0)
+        self.paint(frame)
 
     def hold(self) -> None:
-        """Keep what is written back: another program has the terminal."""
-        self.set_prompt(None)
+        """Another program has the terminal: take the live rows away, and write nothing until it is back."""
+        self._write(self._erase(), "", "")
         self._held = []
 
     def release(self) -> None:
-        """Write what was kept back."""
-        held, self._held = self._held, None
-        self._write("".join(held or ()))
+        """Write what is finished meanwhile."""
+        held, self._held = self._held or [], None
+        self._rows, self._cursor = [EMPTY_ROW], (0, 0)
+        finished = [row for frame in held for row in frame.finished]
+        if finished:
+            self.paint(Frame(finished, [EMPTY_ROW], (0, 0)))
 
-    def _write(self, output: str) -> None:
-        if self._held is not None:
-            self._held.append(output)
+    @property
+    def is_held(self) -> bool:
+        return self._held is not None
+
+    def write_raw(self, sequence: str) -> None:
+        """Send a sequence of our own that moves nothing: a title, a bell."""
+        if self._held is None:
+            self._write("", sequence, "")
+
+    def _write(self, erased: str, changes: str, moves: str) -> None:
+        output = erased + changes + moves
+        if not output:
             return
+        if "\n" in changes or erased or changes.count("\x1b[K") > 1:
+            output = f"{_SYNC_ON}{output}{_SYNC_OFF}"
+        self.written += len(output)
         self._stream.write(output)
         self._stream.flush()
 
-    def _append_text(self, text: str, colour: Colour | None) -> None:
-        output, columns = [self._erase_rows()], _columns()
-        self._status = ""
-        for char in sanitize(text).replace("\t", TAB):
-            if char == "\n":
-                output.append(self._finish_line())
-                continue
-            self._append_char(char, colour)
-            if self._used >= columns:
-                output.append(self._wrap_row(columns))
-        output.append(self._render_rows())
-        self._write("".join(output))
+    def _erase(self) -> str:
+        """Take the live rows away, also where the terminal has wrapped them because it became narrower."""
+        columns = self.measure().columns
+        above = sum(max(1, -(-measure_row(row) // columns)) for row in self._rows[: self._cursor[0]])
+        up = above + self._cursor[1] // columns
+        self._rows, self._cursor = [EMPTY_ROW], (0, 0)
+        return (f"\x1b[{up}A" if up else "") + "\r\x1b[J"
 
-    def _finish_line(self) -> str:
-        ended = "" if self._wrap_margin is not None else self._render_row(self._line) + "\n"
-        self._line, self._used, self._wrap_margin = [], 0, None
-        return ended
+    def _change_rows(self, rows: list[Row], size: Size) -> str:
+        old = list(self._rows)
+        output: list[str] = []
+        head = _count_common(old, rows)
+        tail = min(_count_common(old[::-1], rows[::-1]), len(old) - head, len(rows) - head)
+        more = len(rows) - len(old)
+        if tail and more and max(len(rows), len(old)) - head < size.lines:
+            at = len(old) - tail
+            if more > 0:
+                # Room at the bottom first: a row that is inserted pushes the last one out of the screen.
+                output.append(self._move(len(old) - 1, 0) + "\n" * more)
+                self._cursor = (len(rows) - 1, 0)
+                output.append(self._move(at, 0) + f"\x1b[{more}L")
+                old = [*old[:at], *([EMPTY_ROW] * more), *old[at:]]
+            else:
+                output.append(self._move(at + more, 0) + f"\x1b[{-more}M")
+                old = [*old[: at + more], *old[at:]]
+        for at, row in enumerate(rows):
+            if at >= len(old):
+                output.append(self._move(at - 1, None) + "\r\n" + self._format_row(row))
+                self._cursor = (at, measure_row(row))
+                old.append(row)
+            elif row != old[at]:
+                output.append(self._change_row(at, old[at], row))
+        if len(old) > len(rows):
+            output.append(self._move(len(rows), 0) + "\x1b[J")
+        return "".join(output)
 
-    def _append_char(self, char: str, colour: Colour | None) -> None:
-        if self._wrap_margin is not None:
-            self._line = _build_margin(self._wrap_margin)
-            self._used, self._wrap_margin = self._wrap_margin, None
-        self._line.append((char, colour))
-        self._used += measure_char(char)
+    def _change_row(self, at: int, old: Row, new: Row) -> str:
+        """Write the part of a row that differs."""
+        was, now = _split_row(old), _split_row(new)
+        plain = _is_plain(old) and _is_plain(new)
+        # Where a character may belong to the one before it, all of the row is written.
+        begin = _count_common(was, now) if plain else 0
+        end = len(now)
+        if plain and len(was) == len(now):
+            end -= min(_count_common(was[::-1], now[::-1]), len(now) - begin)
+        moved = self._move(at, sum(measure_width(cell.text) for cell in now[:begin]))
+        self._cursor = (at, self._cursor[1] + sum(measure_width(cell.text) for cell in now[begin:end]))
+        cleared = "\x1b[K" if end == len(now) and (measure_row(old) > measure_row(new) or not plain) else ""
+        return moved + self._format_row(_join_cells(now[begin:end])) + cleared
 
-    def _wrap_row(self, columns: int) -> str:
-        """The full row of the line, which can be written for good, cut between words where there are some."""
-        margin, end = self._measure_margin(columns), self._find_row_end(columns)
-        blanks = [at for at in range(margin + 1, end + 1) if self._line[at][0] == " "]
-        cut = blanks[-1] if blanks else end
-        row, rest = self._line[:cut], self._line[cut + 1 if blanks else cut :]
-        self._line = [*_build_margin(margin), *rest] if rest else []
-        self._wrap_margin = None if rest else margin
-        self._used = measure_width(char for char, _ in self._line)
-        return self._render_row(row) + "\n"
+    def _format_row(self, row: Sequence[Run]) -> str:
+        return "".join(self._format_run(run) for run in row)
 
-    def _measure_margin(self, columns: int) -> int:
-        begin = next((at for at, (char, _) in enumerate(self._line) if char not in _MARGIN), 0)
-        return begin if begin <= columns // 2 else 0
+    def _format_run(self, run: Run) -> str:
+        parameters = self.palette.find_parameters(run.role)
+        text = f"\x1b[{parameters}m{run.text}\x1b[0m" if parameters else run.text
+        return f"\x1b]8;;{run.link}\x1b\\{text}\x1b]8;;\x1b\\" if run.link and self.palette.has_colours else text
 
-    def _find_row_end(self, columns: int) -> int:
-        """The first character that does not fit; in the last column, some terminals begin a row by themselves."""
-        used = 0
-        for at, (char, _) in enumerate(self._line):
-            used += measure_char(char)
-            if used >= columns:
-                return max(1, at)
-        return len(self._line)
-
-    def _render_row(self, row: list[_StyledText]) -> str:
-        runs: list[_StyledText] = [
-            ("".join(char for char, _ in run), colour) for colour, run in groupby(row, key=_get_colour)
-        ]
-        return "".join(colourize(text, colour, self._stream) if colour else text for text, colour in runs)
-
-    def _erase_rows(self) -> str:
-        """Back to the first row that was drawn: a terminal that became narrower has wrapped them meanwhile."""
-        columns = _columns()
-        up = self._cursor // columns + -(-self._above // columns)
-        self._above = self._cursor = 0
-        return f"\r\x1b[{up}A\x1b[J" if up else "\r\x1b[J"
-
-    def _render_rows(self) -> str:
-        columns = _columns()
-        full = ""
-        while self._used >= columns:
-            full += self._wrap_row(columns)
-        status = fit_width(self._status, columns - self._used - 1) if self._line else ""
-        line = self._render_row(self._line) + (colourize(status, "dim", self._stream) if status else "")
-        used = self._used + measure_width(status)
-        if self._prompt is None:
-            self._cursor = used
-            return full + line
-        self._above = used
-        return f"{full}{line}\n{self._render_input_row(columns)}" if used else full + self._render_input_row(columns)
-
-    def _render_input_row(self, columns: int) -> str:
-        """The part of the typed line that fits, with the cursor in it."""
-        prompt = fit_width(self._prompt or "", columns - 5)
-        space = columns - measure_width(prompt) - 1
-        text, cursor = self._editor.text, self._editor.cursor
-        before = _fit_end(_flatten_line(text[max(0, cursor - _CHARS_PER_COLUMN * space) : cursor]), space - 1)
-        after = fit_width(
-            _flatten_line(text[cursor : cursor + _CHARS_PER_COLUMN * space]), space - measure_width(before)
-        )
-        self._cursor = measure_width(prompt) + measure_width(before)
-        right = f"\x1b[{self._cursor}C" if self._cursor else ""
-        return f"{colourize(prompt, 'bold', self._stream)}{before}{after}\r{right}"
+    def _move(self, row: int, column: int | None) -> str:
+        """To a row of those that are drawn, and to a column of it; None: whichever."""
+        vertical = row - self._cursor[0]
+        output = f"\x1b[{vertical}B" if vertical > 0 else f"\x1b[{-vertical}A" if vertical < 0 else ""
+        if column is not None and column != self._cursor[1]:
+            output += "\r" if column == 0 else f"\x1b[{column + 1}G"
+        self._cursor = (row, self._cursor[1] if column is None else column)
+        return output
 
 
-def _build_margin(margin: int) -> list[_StyledText]:
-    return [(" ", None)] * margin
+def _count_common(first: Sequence[object], second: Sequence[object]) -> int:
+    for at, (one, other) in enumerate(zip(first, second, strict=False)):
+        if one != other:
+            return at
+    return min(len(first), len(second))
 
 
-def _get_colour(cell: _StyledText) -> Colour | None:
-    return cell[1]
+def _split_row(row: Row) -> list[Run]:
+    """The row character by character."""
+    return [run._replace(text=char) for run in row for char in run.text]
 
 
-def _columns() -> int:
-    return max(10, shutil.get_terminal_size().columns)
+def _join_cells(cells: Sequence[Run]) -> list[Run]:
+    return [
+        Run("".join(cell.text for cell in group), *look)
+        for look, group in ((look, list(group)) for look, group in groupby(cells, key=lambda cell: cell[1:]))
+    ]
 
 
-def _flatten_line(text: str) -> str:
-    return sanitize(text).replace("\n", "⏎").replace("\t", " ")
-
-
-def _fit_end(text: str, columns: int) -> str:
-    """As much of its end as fits, found from there: what is long must not be measured again for each key."""
-    for back, char in enumerate(reversed(text)):
-        columns -= measure_char(char)
-        if columns < 0:
-            return text[len(text) - back :]
-    return text
+def _is_plain(row: Row) -> bool:
+    """Whether each character stands for itself, so that a row can be written in part."""
+    return all(run.text.isascii() or measure_width(run.text) == len(run.text) for run in row)
