@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from tests.bench.agents import measure_agents
 from tests.bench.creates import measure_creates
 from tests.bench.decisions import measure_decisions
 from tests.bench.deliveries import measure_deliveries, measure_stopped_readers
@@ -34,6 +35,7 @@ MEASURES: Final[dict[str, Callable[[Bench], list[Row]]]] = {
     "round-trip": measure_round_trips,
     "at-once": measure_sessions_at_once,
     "live-sessions": measure_live_sessions,
+    "agents": measure_agents,
     "recovery": measure_recovery,
     "decisions": measure_decisions,
     "search": measure_search,

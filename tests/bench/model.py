@@ -22,6 +22,7 @@ _REPLY_DELAY_SECONDS: Final = 0.01
 BASH_CALLS: Final = 20
 FLOOD_PIECES: Final = 20
 TASK_SECONDS: Final = 5
+AGENT_CALLS: Final = 20
 
 
 _MODEL: Final = re.compile(rb'"model": ?"([^"]*)"')
@@ -112,6 +113,34 @@ def _reply_with_tasks(request: RecordedRequest) -> Reply:
     return message(*(calls("Bash", call) for _ in range(count)))
 
 
+def _build_errands_script(folder: Path) -> Script:
+    """So many Reads, one after the other, each of another file; then the end."""
+    files = list_file_paths(folder)
+
+    def step(request: RecordedRequest) -> Reply:
+        if request.step >= AGENT_CALLS:
+            return message(says("Done."))
+        return message(calls("Read", {"file_path": str(files[request.number % FILES])}))
+
+    return Script("errand", (), step)
+
+
+def _reply_with_agents(request: RecordedRequest) -> Reply:
+    """As many agents in the background as the conversation's name says, each on an errand."""
+    if request.step:
+        return message(says("Done."))
+    count = int(request.conversation.partition(":")[2])
+    errands = ({"description": "errand", "prompt": f"[errand:{number}] go on"} for number in range(count))
+    return message(*(calls("Agent", {**errand, "run_in_background": True}) for errand in errands))
+
+
+def _reply_with_helper(request: RecordedRequest) -> Reply:
+    """One agent, which is waited for."""
+    if request.step:
+        return message(says("Done."))
+    return message(calls("Agent", {"description": "words", "prompt": "[words] go on"}))
+
+
 def _build_scripts(folder: Path) -> list[Script]:
     return [
         _build_reads_script("read", folder, 1),
@@ -123,6 +152,9 @@ def _build_scripts(folder: Path) -> list[Script]:
         Script("flood", (), _reply_with_flood),
         Script("tasks", (), _reply_with_tasks),
         Script("lines", (), _reply_with_long_command),
+        _build_errands_script(folder),
+        Script("herd", (), _reply_with_agents),
+        Script("helper", (), _reply_with_helper),
     ]
 
 
@@ -139,16 +171,24 @@ def _collect_round_trips(requests: list[RecordedRequest]) -> list[dict[str, Any]
     return trips
 
 
+def _describe_times(request: RecordedRequest) -> dict[str, Any]:
+    sent = request.sent[-1] if request.sent else None
+    return {"conversation": request.conversation, "began": request.began, "sent": sent}
+
+
 async def _serve(order: dict[str, Any]) -> None:
     api = _PrefixParsingApi(*_build_scripts(Path(order["folder"])), strict=False, keep=False)
     started = asyncio.Event()
     serving = asyncio.create_task(api.serve(0, started.set))
     await started.wait()
     _write({"url": api.url})
-    while await asyncio.to_thread(sys.stdin.readline):
+    while line := await asyncio.to_thread(sys.stdin.readline):
         failures = [request.status for request in api.requests if request.status not in (0, 200)]
         answer = {"trips": _collect_round_trips(api.requests), "requests": len(api.requests), "failures": failures}
-        _write({**answer, "first_began": api.requests[0].began if api.requests else None})
+        answer["first_began"] = api.requests[0].began if api.requests else None
+        if json.loads(line).get("list"):
+            answer["listed"] = [_describe_times(request) for request in api.requests]
+        _write(answer)
         api.requests.clear()
     api.stop()
     await serving

@@ -49,6 +49,10 @@ class Sizes:
     """Sessions that run commands at the same time, and sessions that read."""
     live_sessions: int
     """Sessions in memory when it is read."""
+    agents: int
+    """Agents in the background at the same time."""
+    agent_starts: int
+    """Agents, and plain sessions, whose first request is timed; the median counts."""
     unfinished: int
     """Sessions whose turns a crash cut short."""
     recoveries: int
@@ -92,6 +96,8 @@ FULL = Sizes(
     trip_rounds=10,
     at_once=(10, 50),
     live_sessions=100,
+    agents=100,
+    agent_starts=20,
     unfinished=1000,
     recoveries=3,
     decisions=200,
@@ -127,6 +133,8 @@ TINY = Sizes(
     trip_rounds=1,
     at_once=(2, 3),
     live_sessions=2,
+    agents=3,
+    agent_starts=2,
     unfinished=5,
     recoveries=1,
     decisions=3,
