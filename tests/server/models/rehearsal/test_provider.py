@@ -304,6 +304,13 @@ async def test_a_question_is_asked_where_it_can_be() -> None:
     assert "cannot ask" in join_texts(unable)
 
 
+async def test_nothing_of_a_plan_is_cut_and_its_lists_are_written_out() -> None:
+    command = "echo " + "oats " * 30
+    told = await RehearsalSession().say(f"plan run `{command}` then make a list: oats, read a")
+    assert command in join_texts(told)
+    assert "2. make a list:\n   - oats\n   - read a" in join_texts(told)
+
+
 async def test_a_plan_is_written_down_or_shown_with_the_plan_tools() -> None:
     told = await RehearsalSession().say("plan read a then run b then juggle")
     assert not list_calls(told)

@@ -25,7 +25,9 @@ class TaskUpdateInput(ToolInput):
     active_form: Annotated[str, Field(max_length=MAX_SUBJECT_CHARS)] | None = Field(
         None, alias="activeForm", description="The same while it is being done."
     )
-    status: TodoStatus | Literal["deleted"] | None = Field(None, description="How far it is; `deleted` removes it.")
+    status: Literal["pending", "in_progress", "completed", "deleted"] | None = Field(
+        None, description="How far it is; `deleted` removes it."
+    )
     add_blocks: list[TodoId] | None = Field(
         None, alias="addBlocks", max_length=100, description="Items that wait for this one from now on."
     )

@@ -215,7 +215,7 @@ def _build_question(step: Ask, words: str, capabilities: Capabilities) -> list[A
 
 
 def _build_plan(step: Plan, words: str, capabilities: Capabilities) -> list[Action]:
-    text = speech.render_plan([(requested.words, isinstance(requested.step, Unclear)) for requested in step.steps])
+    text = speech.render_plan([_describe_planned(requested) for requested in step.steps])
     if "ExitPlanMode" not in capabilities.tools:
         return [Speech(text + "\n\n" + speech.PLAN_ONLY, words)]
     enter: list[Action] = [Call("EnterPlanMode", {}, "plan first")] if "EnterPlanMode" in capabilities.tools else []
@@ -225,6 +225,16 @@ def _build_plan(step: Plan, words: str, capabilities: Capabilities) -> list[Acti
 
 
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+
+
+def _describe_planned(requested: RequestedStep) -> tuple[str, list[str]]:
+    match requested.step:
+        case Unclear():
+            return f"{requested.words} (I do not understand this step)", []
+        case MakeList(items=items):
+            return "make a list:", [item.subject for item in items]
+        case _:
+            return requested.words, []
 
 
 def _build_agents(step: Delegate, words: str, capabilities: Capabilities) -> list[Action]:

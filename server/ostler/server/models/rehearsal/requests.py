@@ -23,6 +23,9 @@ HOLDERS: Final = ("plan", *LISTS)
 MAX_CHARS: Final = 50_000
 MAX_STEPS: Final = 100
 MAX_ITEMS: Final = 30
+MAX_SHOWN_CHARS: Final = 80
+MAX_PLANNED_CHARS: Final = 1_000
+"""Of one step, as people are shown it: in what it says beside the work, and in a plan."""
 
 _GREETINGS: Final = frozenset(
     {"", "hello", "hi", "hey", "help", "help me", "examples", "what can you do", "what are you", "who are you"}
@@ -102,7 +105,8 @@ def _parse_piece(piece: Phrase, join: Join, inside: frozenset[str]) -> list[Requ
     if verb is None:
         return [RequestedStep(Unclear(), _shorten(piece.text), join)]
     rest = piece.cut(verb.end()).strip_prefix(_COLON)
-    words = _shorten(piece.text[verb.start("verb") :])
+    # A plan that people are to approve says what it is.
+    words = _shorten(piece.text[verb.start("verb") :], MAX_PLANNED_CHARS if "plan" in inside else MAX_SHOWN_CHARS)
     if verb["holder"]:
         written = piece.text[verb.start("verb") : verb.end("verb")]
         return [RequestedStep(_parse_holder(written, rest, inside), words, join)]
@@ -141,6 +145,6 @@ def _parse_item(subject: str) -> tuple[RequestedStep, ...]:
     return () if unclear else tuple(steps)
 
 
-def _shorten(text: str) -> str:
-    line = " ".join(text[:200].split())
-    return line if len(line) <= 80 and len(text) <= 200 else line[:79] + "…"
+def _shorten(text: str, width: int = MAX_SHOWN_CHARS) -> str:
+    line = " ".join(text[: 2 * width + 40].split())
+    return line if len(line) <= width and len(text) <= 2 * width + 40 else line[: width - 1] + "…"

@@ -57,11 +57,11 @@ def describe_left_out(descriptions: Sequence[str]) -> str:
     return f"Because of that I left out: {join_words([clip(description, 80) for description in descriptions])}."
 
 
-def render_plan(steps: Sequence[tuple[str, bool]]) -> str:
-    lines = [
-        f"{at}. {clip(words, 80)}" + (" (I do not understand this step)" if is_unclear else "")
-        for at, (words, is_unclear) in enumerate(steps, 1)
-    ]
+def render_plan(steps: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """Each step with what belongs below it; nothing is cut, since people approve it."""
+    lines: list[str] = []
+    for at, (words, below) in enumerate(steps, 1):
+        lines += [f"{at}. {words}", *(f"   - {line}" for line in below)]
     return "The plan:\n\n" + "\n".join(lines)
 
 
