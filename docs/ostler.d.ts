@@ -1243,6 +1243,46 @@ export interface Limits {
   max_readers: number;
 }
 
+/** What to keep, and for whom. */
+export interface MemoryAdd {
+  /** The session whose project is meant. */
+  session_id: string;
+  /** The note: a line, or a few. What looks like a secret is refused in the project's. */
+  text: string;
+  /** `project`: in `.ostler/memory` of the project, for everybody who works on it. `user`: the person's own. */
+  scope?: "project" | "user";
+}
+
+/** Whose notes to list. */
+export interface MemoryList {
+  /** The session whose project is meant. */
+  session_id: string;
+  /** How many on a page. */
+  limit?: number;
+  /** The `next` of the page before. */
+  page?: string | null;
+}
+
+/** A file of notes. */
+export interface MemoryNote {
+  /** Whose it is. */
+  scope: "project" | "user";
+  /** The file. */
+  path: string;
+  /** Its bytes. */
+  size: number;
+  /** Its first lines are part of the prompt of sessions that begin from now on. */
+  in_prompt: boolean;
+}
+
+/** Files of notes: the person's own first, each index before the rest of its folder. */
+export interface MemoryPage {
+  /** The files of this page. */
+  notes: Array<MemoryNote>;
+  /** The `page` to ask for next; null at the end. */
+  next: string | null;
+}
+
 /** One user or assistant entry of the history. */
 export interface Message {
   /** Its name: `m_` and letters that sort by time. */
@@ -2709,6 +2749,10 @@ export interface Methods {
   "todo/update": { params: TodoUpdate; result: Todos };
   /** Take an item off a work list. */
   "todo/delete": { params: TodoRef; result: Todos };
+  /** Keep a note for later sessions, the project's or the person's own. */
+  "memory/add": { params: MemoryAdd; result: MemoryNote };
+  /** The files of notes that a session can read. */
+  "memory/list": { params: MemoryList; result: MemoryPage };
   /** A part of a large result; `GET /results/ID` streams all of it. */
   "result/read": { params: ResultRead; result: ResultPart };
   /** The lines of a large result that match. */

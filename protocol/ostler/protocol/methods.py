@@ -20,6 +20,7 @@ from ostler.protocol.config import ConfigChange, ConfigGet, ConfigSet, ConfigVal
 from ostler.protocol.context import SessionContext, SessionUsage
 from ostler.protocol.diff import SessionDiff
 from ostler.protocol.hook import HookList, HookPage
+from ostler.protocol.memory import MemoryAdd, MemoryList, MemoryNote, MemoryPage
 from ostler.protocol.model import ModelList, ModelPage
 from ostler.protocol.result import ResultLines, ResultPart, ResultRead, ResultSearch
 from ostler.protocol.rule import Explanation, RuleAdd, RuleEntry, RuleExplain, RuleList, RulePage, RuleRemove
@@ -373,6 +374,17 @@ TODO_DELETE: Final = Method(
     "Take an item off a work list.",
     needs="owner",
 )
+MEMORY_ADD: Final = Method(
+    "memory/add",
+    MemoryAdd,
+    MemoryNote,
+    "session",
+    "Keep a note for later sessions, the project's or the person's own.",
+    needs="owner",
+)
+MEMORY_LIST: Final = Method(
+    "memory/list", MemoryList, MemoryPage, "nothing", "The files of notes that a session can read.", needs="owner"
+)
 RESULT_READ: Final = Method(
     "result/read", ResultRead, ResultPart, "nothing", "A part of a large result; `GET /results/ID` streams all of it."
 )
@@ -518,6 +530,8 @@ METHODS: Final[dict[str, Method[Any, Any]]] = {
         TODO_CREATE,
         TODO_UPDATE,
         TODO_DELETE,
+        MEMORY_ADD,
+        MEMORY_LIST,
         RESULT_READ,
         RESULT_SEARCH,
         RULE_LIST,

@@ -25,7 +25,7 @@ from ostler.clients.cli.commands import (
     tools,
     trust,
 )
-from ostler.clients.cli.commands.context import window
+from ostler.clients.cli.commands.context import memory, window
 from ostler.clients.cli.commands.installation import completion, config, daemon, doctor, schema
 from ostler.clients.cli.commands.providers import auth, models
 from ostler.clients.cli.context import CliContext, get_own_version
@@ -53,6 +53,7 @@ for group in (
     agents,
     todos,
     window,
+    memory,
     tools,
     rules,
     trust,

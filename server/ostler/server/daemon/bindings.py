@@ -15,7 +15,8 @@ from ostler.server.api.agents import AgentMethods
 from ostler.server.api.asks import AskMethods
 from ostler.server.api.clients import ClientMethods
 from ostler.server.api.config import ConfigMethods
-from ostler.server.api.context import ContextMethods
+from ostler.server.api.context.memory import MemoryMethods
+from ostler.server.api.context.window import ContextMethods
 from ostler.server.api.exports.export import export_whole
 from ostler.server.api.exports.session_diff import diff_session
 from ostler.server.api.hooks import HookMethods
@@ -61,6 +62,7 @@ class HandlerGroups:
     results: ResultMethods
     clients: ClientMethods
     context: ContextMethods
+    memory: MemoryMethods
     config: ConfigMethods
 
 
@@ -178,6 +180,8 @@ def bind_methods(binder: Binder, api: HandlerGroups) -> Handlers:  # noqa: PLR09
     bind(table.SESSION_EXPORT, partial(export_whole, binder.log))
     bind_owner(table.SESSION_CONTEXT, api.context.context)
     bind_owner(table.SESSION_COMPACT, api.context.compact)
+    bind_owner(table.MEMORY_ADD, api.memory.add)
+    bind_owner(table.MEMORY_LIST, api.memory.list)
     bind(table.SESSION_USAGE, api.context.usage)
     bind(table.SESSION_DIFF, partial(diff_session, binder.log))
     bind_owner(table.TURN_START, api.turns.start)

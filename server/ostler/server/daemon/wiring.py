@@ -18,7 +18,8 @@ from ostler.server.api.agents import AgentMethods
 from ostler.server.api.asks import AskMethods
 from ostler.server.api.clients import ClientMethods
 from ostler.server.api.config import ConfigMethods
-from ostler.server.api.context import ContextMethods
+from ostler.server.api.context.memory import MemoryMethods
+from ostler.server.api.context.window import ContextMethods
 from ostler.server.api.hooks import HookMethods
 from ostler.server.api.providers.auth import AuthMethods
 from ostler.server.api.providers.models import ModelMethods
@@ -237,6 +238,7 @@ def assemble_daemon(
         results=ResultMethods(log),
         clients=ClientMethods(log, presence, client_tools),
         context=ContextMethods(log, engine),
+        memory=MemoryMethods(),
         config=ConfigMethods(store, log, configuration, apply),
     )
     dispatcher = Dispatcher(bind_methods(Binder(log, engine, presence), methods), calls, locks)

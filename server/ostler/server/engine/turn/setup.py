@@ -25,11 +25,14 @@ from ostler.server.engine.turn.options import TurnServices, TurnSettings
 from ostler.server.engine.turn.prompt_prefix import Prefix, make_prefix
 from ostler.server.prompt.agent_kinds import render_role
 from ostler.server.prompt.environment import EnvironmentFacts
+from ostler.server.prompt.memory import find_folders, render_memory
 from ostler.server.prompt.mentions import expand
 from ostler.server.prompt.reminders import INTERRUPTED, ask_for_form, describe_changes, is_ours
 from ostler.server.prompt.system_prompt import build_system_prompt
+from ostler.server.settings.locations import list_project_folders
 from ostler.tools.interaction.structured_output import BadSchema, StructuredOutput
 from ostler.tools.registry import ToolSet
+from ostler.tools.threads import read_in_thread
 
 NO_RESULT: Final = "No result: the session was forked here, before the call had one."
 
@@ -94,10 +97,19 @@ class TurnSetup:
             role = render_role(agent.instructions) if agent is not None else None
             config = self.config_file.parent
             system = await build_system_prompt(facts, settings.model, names, instructions, role=role, config=config)
+            system = await self._add_memory(system)
         state = {**self.live.state, "system": system, **build_input_state(self.live, facts)}
         if answers:
             state["structured_output"] = True  # once sent, the tool stays
         return toolset, make_prefix(system, toolset, self.live.view), state
+
+    async def _add_memory(self, system: str) -> str:
+        """The prompt with the indexes of memory notes; the project's only where the folder is trusted."""
+        home = self.live.shared.home
+        # With the settings of a folder, which are what is trusted.
+        project = list_project_folders(self.live.settings_folder)[-1] if self.live.trusted else None
+        memory = await read_in_thread(lambda: render_memory(find_folders(project, home)))
+        return system if memory is None else f"{system}\n\n{memory}"
 
     def build_input_message(
         self,

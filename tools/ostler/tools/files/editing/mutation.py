@@ -17,6 +17,7 @@ from ostler.tools.fs.encoding import UTF_8, Encoding
 from ostler.tools.fs.protected_paths import find_protection_reason
 from ostler.tools.fs.text_file import MAX_FILE_BYTES, TextFile, TooLarge, Unreadable, hash_bytes, load
 from ostler.tools.permissions.guards import GuardCheck
+from ostler.tools.permissions.memory_notes import is_own_note, refuse_secret
 from ostler.tools.permissions.plan_file import is_plan_file
 from ostler.tools.sandbox import record_approved_write
 from ostler.tools.services import FileRead, OlderFile
@@ -215,6 +216,8 @@ async def check_permission(path: str, planner: Planner, context: ToolContext, ap
 def _check_permission(path: str, place: str, planner: Planner, read: FileRead | None, session: SessionView) -> Check:
     if is_plan_file(path, place, session):
         return Allow(own_state=True)
+    if is_own_note(place, session):
+        return AskFirst(f"Write to your memory notes: {path}?", reason="Every later session reads them.", safety=True)
     if paths.is_in_daemon_home(place, session):
         return Refuse(f"{path} is in the daemon's own folder.")
     guard = GuardCheck(session).find_reason(paths.normalize_path(path), place)
@@ -263,11 +266,14 @@ def prepare(
 ) -> PreparedChange | Failure:
     """Plans and encodes, all but the writing. Blocks; raises Unreadable and OSError."""
     # Here too: the path of another machine was not resolved before, and may turn out to be a local one.
-    if paths.is_in_daemon_home(place, session) and not is_plan_file(path, place, session):
+    own = is_plan_file(path, place, session) or is_own_note(place, session)
+    if paths.is_in_daemon_home(place, session) and not own:
         return Failure(f"{path} is in the daemon's own folder.", read_state.DENIED)
     planned = _check_name(path, place) or _plan(place, planner, read)
     if isinstance(planned, Failure):
         return planned
+    if (refused := refuse_secret(place, planned.text)) is not None:
+        return Failure(refused, read_state.DENIED)
     if planned.response is not None:
         return PreparedChange(planned, b"", planned.hunks, _build_request(place, planner, read))
     encoding = _choose_encoding(planned)
