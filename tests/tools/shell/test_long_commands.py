@@ -167,6 +167,17 @@ MADE_TO_BE_SLOW: dict[str, Callable[[int], str]] = {
     "redirections": lambda count: "ls " + " ".join(f"2>a{number}" for number in range(count)),
     "patterns": lambda count: "ls " + " ".join(f"a{number}*" for number in range(count)),
     "here-strings": lambda count: "cat " + "<<< x " * count,
+    "folders below folders": lambda count: " && ".join(["cd a"] * count),
+    "folders below named folders": lambda count: " && ".join(f"cd a{number}" for number in range(count)),
+    "braces": lambda count: "echo " + "{a,b}" * count,
+    "braces in braces": lambda count: "rm " + "{a," * count + "a" + "}" * count,
+    "braces as words": lambda count: "echo " + "{a,b} " * count,
+    "substitutions": lambda count: "echo " + "$(ls) " * count,
+    "files of substitutions": lambda count: "cat " + "<(ls) " * count,
+    "loops": lambda count: "; ".join(["for f in a b; do ls $f; done"] * count),
+    "conditions": lambda count: "; ".join(["if ls; then ls; fi"] * count),
+    "assignments": lambda count: "x=1 " * count + "ls",
+    "scripts of sed": lambda count: "sed '" + "s/a/b/;" * count + "' a",
 }
 
 

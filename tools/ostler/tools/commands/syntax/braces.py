@@ -5,6 +5,8 @@ from typing import Final
 from ostler.tools.commands.syntax.words import Word, read_word
 
 _MAX_WORDS: Final = 1_000
+_MAX_SCANNED: Final = 30_000
+"""Characters that are looked at: each pair of braces multiplies the words, and each word is read anew for the next."""
 _DECIDED_LATER: Final = frozenset("$`")
 
 
@@ -12,16 +14,17 @@ def expand_braces(word: Word) -> list[Word]:
     """The words that the shell makes of it; the word itself where that is not known, or they are too many."""
     if word.kind != "unknown" or "{" not in word.source or _DECIDED_LATER & set(word.source):
         return [word]
-    finished, waiting = list[str](), [word.source]
+    finished, waiting, scanned = list[str](), [word.source], 0
     while waiting:
         source = waiting.pop(0)
+        scanned += len(source)
         found = _find_alternatives(source)
         if found is None:
             finished.append(source)
         else:
             start, end, alternatives = found
             waiting = [source[:start] + each + source[end:] for each in alternatives] + waiting
-        if len(finished) + len(waiting) > _MAX_WORDS:
+        if len(finished) + len(waiting) > _MAX_WORDS or scanned > _MAX_SCANNED:
             return [word]
     return [read_word(source) for source in finished]
 

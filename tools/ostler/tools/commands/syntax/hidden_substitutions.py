@@ -47,9 +47,12 @@ def _find_hidden(data: bytes, place: int, end: int, shown: dict[int, int], *, qu
     stops = _STOPS if quotes else _STOPS_IN_TEXT
     starts = sorted(shown)
     double = False
+    # One byte more than the end: the second character of `$(` may be there.
+    stop = stops.search(data, place, end + 1)
     while place < end:
-        # One byte more than the end: the second character of `$(` may be there.
-        stop = stops.search(data, place, end + 1)
+        # Searched anew only behind the last one: from each of many substitutions the next sign may be far away.
+        if stop is not None and stop.start() < place:
+            stop = stops.search(data, place, end + 1)
         here = stop.start() if stop is not None else end
         following = bisect_left(starts, place)
         if following < len(starts) and starts[following] <= here:

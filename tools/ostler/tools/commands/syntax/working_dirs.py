@@ -9,6 +9,8 @@ from typing import Final
 from ostler.tools.commands.syntax.parsed import Folders
 
 _MAX_FOLDERS: Final = 8
+_MAX_LEVELS: Final = 64
+"""How far a line may go down: each folder on the way is resolved, and all above it."""
 MAY_CHANGE_FOLDER: Final = re.compile(
     r"\b(?:cd|pushd|popd|eval|source|trap|builtin|command|exec)\b|(?:^|[\s;&|({])\.\s"
 )
@@ -45,10 +47,11 @@ def track_folder_change(words: Sequence[str | None], folders: Folders, *, assign
 
 
 def change_folders(folders: Folders, target: str | None) -> Folders:
-    """The folders after a change to another; None for one that is not known."""
+    """The folders after a change to another; None for one that is not known, or lies too deep."""
     if folders is None or not target:
         return None
-    return tuple(dict.fromkeys(_change_folder(folder, target) for folder in folders))
+    changed = tuple(dict.fromkeys(_change_folder(folder, target) for folder in folders))
+    return None if any(folder.count("/") >= _MAX_LEVELS for folder in changed) else changed
 
 
 def nest_folders(outer: Folders, inner: Folders) -> Folders:
