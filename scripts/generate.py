@@ -1,4 +1,4 @@
-"""Write the files in docs/ that are made from the code; with --check, only say which are stale."""
+"""Write the files that are made from the code; with --check, only say which are stale."""
 
 import argparse
 import gc
@@ -14,6 +14,7 @@ from ostler.protocol.generate.typescript import render_typescript
 from ostler.protocol.ids import SessionId
 from ostler.tools.builtin import BUILT_IN
 from ostler.tools.context import SessionView
+from ostler.tools.tool import STORED_SCHEMAS, build_stored_schemas, load_stored_schemas
 from scripts.house_picture import draw_house
 from scripts.page_links import refresh_links
 from scripts.terminal_page import fill_tables
@@ -23,16 +24,19 @@ DOCS: Final = ROOT / "docs"
 
 
 def generate_files() -> dict[str, str]:
-    """What each file should hold."""
+    """What each file should hold, by its path in the tree."""
+    schemas = build_stored_schemas(BUILT_IN)
+    load_stored_schemas().update(schemas)  # what describes the tools must not read a stale file
     return {
-        "house.svg": draw_house(ROOT),
-        "openrpc.json": _format_json(build_openrpc()),
-        "ostler.d.ts": render_typescript(),
-        "reference.md": render_reference(),
-        "schema.json": _format_json(build_json_schema()),
-        "terminal.md": fill_tables(DOCS / "terminal.md"),
-        "tools.json": _format_json(describe_tools()),
-        "walk.md": refresh_links(DOCS / "walk.md"),
+        "docs/house.svg": draw_house(ROOT),
+        "docs/openrpc.json": _format_json(build_openrpc()),
+        "docs/ostler.d.ts": render_typescript(),
+        "docs/reference.md": render_reference(),
+        "docs/schema.json": _format_json(build_json_schema()),
+        "docs/terminal.md": fill_tables(DOCS / "terminal.md"),
+        "docs/tools.json": _format_json(describe_tools()),
+        "docs/walk.md": refresh_links(DOCS / "walk.md"),
+        f"tools/ostler/tools/{STORED_SCHEMAS}": _format_json(schemas),
     }
 
 
@@ -55,7 +59,7 @@ def _format_json(document: dict[str, Any]) -> str:
 
 
 def find_stale_files(folder: Path) -> list[Path]:
-    """The files in a folder that are missing, or do not hold what they should."""
+    """The files below a folder that are missing, or do not hold what they should."""
     return [folder / name for name, text in generate_files().items() if _read_file(folder / name) != text.encode()]
 
 
@@ -64,8 +68,8 @@ def _read_file(file: Path) -> bytes | None:
 
 
 def write_files(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     for name, text in generate_files().items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(text.encode())
 
 
@@ -82,8 +86,8 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is stale")
     gc.disable()  # trees and schemas stay until the end: to look for garbage among them is a fifth of the work
     if parser.parse_args().check:
-        return check_files(DOCS)
-    write_files(DOCS)
+        return check_files(ROOT)
+    write_files(ROOT)
     return 0
 
 

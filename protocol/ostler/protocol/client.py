@@ -39,7 +39,7 @@ class Initialize(Params):
 
     client: ClientInfo
     """Who it is."""
-    capabilities: ClientCapabilities = ClientCapabilities()
+    capabilities: ClientCapabilities = ClientCapabilities.model_construct()
     """What it can do; without it, it only watches and calls."""
 
 

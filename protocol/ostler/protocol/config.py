@@ -12,7 +12,8 @@ from ostler.protocol.wire import Name, Params, PathText, Shape
 
 class Section(BaseModel):
     # Validated at once, and strict about names: a misspelt setting must not be a setting that does nothing.
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Only the validator of the whole configuration is ever needed: none is built for a section alone.
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 def _check_network(text: str) -> str:
@@ -237,20 +238,21 @@ class Logging(Section):
 class Config(Section):
     """All of `config.toml`."""
 
-    model: Model = Model()
-    listen: Listen = Listen()
-    limits: Limits = Limits()
-    turns: Turns = Turns()
-    agents: Agents = Agents()
-    asks: Asks = Asks()
-    permissions: Permissions = Permissions()
-    sandbox: Sandbox = Sandbox()
-    tools: Tools = Tools()
-    web: Web = Web()
-    results: Results = Results()
-    context: Context = Context()
-    retention: Retention = Retention()
-    log: Logging = Logging()
+    # model_construct: a section's defaults need no validation, for which each section's validator would be built.
+    model: Model = Model.model_construct()
+    listen: Listen = Listen.model_construct()
+    limits: Limits = Limits.model_construct()
+    turns: Turns = Turns.model_construct()
+    agents: Agents = Agents.model_construct()
+    asks: Asks = Asks.model_construct()
+    permissions: Permissions = Permissions.model_construct()
+    sandbox: Sandbox = Sandbox.model_construct()
+    tools: Tools = Tools.model_construct()
+    web: Web = Web.model_construct()
+    results: Results = Results.model_construct()
+    context: Context = Context.model_construct()
+    retention: Retention = Retention.model_construct()
+    log: Logging = Logging.model_construct()
     todos: Literal["v1", "v2"] = "v2"
     """Tools of the work list: `v2`, for one item at a time (TaskCreate …); `v1`, for all at once (TodoWrite)."""
     assistant: bool = False

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 # Of others those that have the most.
-_DEFERRED: Final = ("ostler.", "annotated_types", "anyio.", "filelock.", "pydantic.", "starlette.", "structlog.")
+_DEFERRED: Final = ("ostler.", "annotated_types", "anyio.", "pydantic.", "starlette.", "structlog.")
 _PRIVATE_NAME: Final = "_create_fn"
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 gc.disable()
 
 from ostler.protocol.deferred_methods import defer_methods  # noqa: E402
+from ostler.protocol.installed import skip_model_plugins  # noqa: E402
 
 defer_methods()
+skip_model_plugins()
 
 import anyio  # noqa: E402
 

@@ -2,9 +2,13 @@
 
 from functools import cache
 
+from ostler.protocol.installed import find_version
+
 
 @cache
 def get_version() -> str:
+    if (found := find_version("ostler")) is not None:
+        return found
     # Imported here: reading the metadata costs more than most of the start.
     from importlib.metadata import PackageNotFoundError  # noqa: PLC0415
     from importlib.metadata import version as installed  # noqa: PLC0415

@@ -22,7 +22,7 @@ from ostler.protocol.limits import PROTOCOL_VERSION
 from ostler.protocol.methods import METHODS
 from ostler.protocol.shapes import Ask
 from scripts import generate
-from scripts.generate import DOCS, check_files, find_stale_files, write_files
+from scripts.generate import DOCS, ROOT, check_files, find_stale_files, write_files
 
 # Nobody changes what these return: once for all tests here.
 build_openrpc = cache(openrpc.build_openrpc)
@@ -65,29 +65,29 @@ def generated_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("generated_once")
 def test_the_generated_files_are_fresh() -> None:
-    assert find_stale_files(DOCS) == [], "run `make generate`"
+    assert find_stale_files(ROOT) == [], "run `make generate`"
 
 
 @pytest.mark.usefixtures("generated_once")
 def test_check_is_silent_when_everything_is_fresh(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_files(tmp_path / "docs")
-    assert check_files(tmp_path / "docs") == 0
+    write_files(tmp_path)
+    assert check_files(tmp_path) == 0
     assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.usefixtures("generated_once")
 def test_check_names_what_was_changed_and_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_files(tmp_path)
-    with (tmp_path / "reference.md").open("a") as page:
+    with (tmp_path / "docs/reference.md").open("a") as page:
         page.write("A line by hand.\n")
-    (tmp_path / "schema.json").unlink()
-    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    (tmp_path / "docs/schema.json").unlink()
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*.*")}
     assert check_files(tmp_path) == 1
     assert capsys.readouterr().err.splitlines() == [
-        f"{tmp_path / 'reference.md'} is stale: run `make generate`",
-        f"{tmp_path / 'schema.json'} is stale: run `make generate`",
+        f"{tmp_path / 'docs/reference.md'} is stale: run `make generate`",
+        f"{tmp_path / 'docs/schema.json'} is stale: run `make generate`",
     ]
-    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*.*")} == before
 
 
 def test_generating_again_in_another_process_gives_the_same_bytes() -> None:

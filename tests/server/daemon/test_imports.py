@@ -14,6 +14,7 @@ MARK = "import time:"
 NEVER_ASKED_FOR = {
     "anthropic",
     "fastapi",
+    "filelock",
     "httpx2",
     "mcp",
     "PIL",
@@ -55,6 +56,7 @@ def test_nothing_is_imported_that_the_first_turn_does_not_need(home: Path, tmp_p
     # An import of something that is not there is a line, too; nothing comes below it.
     assert {name for name in early if name.split(".")[0] in NEVER_ASKED_FOR and "." in name} == set()
     assert {name for name in late if name.split(".")[0] in NEVER_ASKED_FOR and "." in name} == set()
+    assert "importlib.metadata" not in early | late
     assert early & AFTER_READY == set()
     assert len(early) < MOST_MODULES_AT_READY
     assert ("ostler.server.models.http" in late) == (model != "rehearsal")

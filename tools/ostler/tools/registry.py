@@ -6,12 +6,12 @@ import re
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from typing import Final
 
 from pydantic import ValidationError
 
 from ostler.protocol.ids import SessionId
+from ostler.protocol.installed import may_have_entry_points
 from ostler.tools.context import SessionView
 from ostler.tools.earlier_contract import EARLIER_MEMBERS, adopt_earlier_members, list_earlier_members
 from ostler.tools.spelling import find_close
@@ -186,6 +186,11 @@ def _list_imported_modules(node: ast.AST) -> list[str]:
 
 def from_entry_points() -> list[AnyTool | str]:
     """The tools of installed plug-ins, or a line about each that could not be loaded."""
+    if not may_have_entry_points(ENTRY_POINTS):
+        return []
+    # Imported here: most daemons have no plug-ins, and it takes long.
+    from importlib.metadata import entry_points  # noqa: PLC0415
+
     found: list[AnyTool | str] = []
     for point in entry_points(group=ENTRY_POINTS):
         package = point.dist.name if point.dist else point.value

@@ -4,12 +4,14 @@ Everything has a default except the name, the models, the description and `run`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
-from typing import Any, ClassVar, Generic, Literal, TypeVar, Union
+from pathlib import Path
+from typing import Any, ClassVar, Final, Generic, Literal, TypeVar, Union
 
+import orjson
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from ostler.protocol.brief import Attachment, BriefStatus
@@ -24,6 +26,7 @@ Block = dict[str, Any]
 """A content block, as the Messages API has it."""
 
 DEFAULT_MAX_RESULT_CHARS = 50_000
+STORED_SCHEMAS: Final = "input_schemas.json"
 
 
 class ToolInput(BaseModel):
@@ -307,6 +310,10 @@ class Tool(ABC, Generic[I, O]):
 
     @cached_property
     def _schema(self) -> dict[str, Any]:
+        return load_stored_schemas().get(_get_path(type(self))) or self.build_schema()
+
+    def build_schema(self) -> dict[str, Any]:
+        """JSON Schema of the input, from the model itself."""
         schema = self.Input.model_json_schema(by_alias=True)
         # Names that pydantic made up say nothing to a model, and cost tokens in every request.
         slim: dict[str, Any] = _strip_titles(schema)
@@ -329,6 +336,28 @@ class Tool(ABC, Generic[I, O]):
 AnyTool = Tool[Any, Any]
 Ran = ToolResult
 """Deprecated: its name in an earlier release, for plug-ins."""
+
+
+@cache
+def load_stored_schemas() -> dict[str, dict[str, Any]]:
+    """The input schemas of the built-in tools, which `make generate` writes beside this module.
+
+    To have pydantic make them for all tools takes 20 ms, and the first request waits for it.
+    """
+    try:
+        stored: dict[str, dict[str, Any]] = orjson.loads(Path(__file__).with_name(STORED_SCHEMAS).read_bytes())
+    except FileNotFoundError:
+        return {}
+    return stored
+
+
+def build_stored_schemas(tools: Iterable[AnyTool]) -> dict[str, dict[str, Any]]:
+    """What that file should hold."""
+    return {_get_path(type(tool)): tool.build_schema() for tool in tools}
+
+
+def _get_path(kind: type[AnyTool]) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def text_block(text: str) -> Block:

@@ -1,12 +1,12 @@
 """One daemon per home: the lock, and the file that tells clients where it is."""
 
 import contextlib
+import fcntl
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
-from filelock import FileLock, Timeout
 
 from ostler.protocol.limits import DEFAULT_PORT
 from ostler.protocol.places import Places
@@ -23,7 +23,8 @@ class Instance:
     """The lock of a home, held for as long as the process lives; the kernel releases it, however the process ends."""
 
     places: Places
-    lock: FileLock
+    lock: int
+    """The descriptor of the locked file."""
 
     def announce(self, *, version: str, url: str, socket: str | None, port: int, started: str) -> None:
         found = {"pid": os.getpid(), "version": version, "url": url, "socket": socket, "started": started}
@@ -41,15 +42,16 @@ class Instance:
 
     def release(self) -> None:
         self.places.daemon_file.unlink(missing_ok=True)
-        self.lock.release()
+        os.close(self.lock)
 
 
 def lock_home(places: Places) -> Instance:
     """Take the lock of this home; a lock whose owner is dead does not count."""
-    lock = FileLock(places.lock_file, mode=0o600, thread_local=False)
+    lock = os.open(places.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        lock.acquire(timeout=0)
-    except Timeout:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
         raise AlreadyRunning(
             f"A daemon runs in {places.data} already, with pid {_read_owner_pid(places)}. "
             "Stop it with `ostler stop`, or choose another folder with --home."

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from ostler.protocol.installed import may_have_entry_points
 from ostler.server.hooks.events import EVENTS, TOOL_EVENTS
 from ostler.server.hooks.matchers import compile_matcher
 from ostler.server.hooks.types import DEFAULT_TIMEOUT, Hook, Problem
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINT_GROUP: Final = "ostler.hooks"
 
@@ -42,12 +45,17 @@ def hook(
 
 def load_plugin_hooks() -> tuple[tuple[Hook, ...], tuple[Problem, ...]]:
     """The hooks of installed plug-ins, and a problem for each that could not be loaded. Blocks: it imports them."""
+    if not may_have_entry_points(ENTRY_POINT_GROUP):
+        return (), ()
+    # Imported here: most daemons have no plug-ins, and it takes long.
+    from importlib.metadata import entry_points  # noqa: PLC0415
+
     found = [_load(point) for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name)]
     hooks = tuple(one for one in found if isinstance(one, Hook))
     return hooks, tuple(one for one in found if isinstance(one, Problem))
 
 
-def _load(point: EntryPoint) -> Hook | Problem:
+def _load(point: "EntryPoint") -> Hook | Problem:
     package = point.dist.name if point.dist else point.value
     try:
         declared = point.load()

@@ -4,13 +4,13 @@ import sqlite3
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from ostler.protocol.ids import SessionId
 from ostler.protocol.todo import Todo
 from ostler.storage.sqlite.packing import pack, unpack
 
-_ITEMS: TypeAdapter[tuple[Todo, ...]] = TypeAdapter(tuple[Todo, ...])
+_ITEMS: TypeAdapter[tuple[Todo, ...]] = TypeAdapter(tuple[Todo, ...], config=ConfigDict(defer_build=True))
 
 
 class StoredTodos(NamedTuple):

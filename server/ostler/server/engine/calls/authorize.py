@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -52,11 +52,16 @@ from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Allow, AskPeople, Check, Pass, Refuse
 
 T = TypeVar("T")
-_ANSWERS: TypeAdapter[Answer] = TypeAdapter(Answer)
 _NOTIFY_AFTER_SECONDS: Final = 2
 """How long Notification hooks wait for the classifier, which may settle the ask."""
 _SHOWN_CHARS: Final = 2000
 """How many characters of a changed input the model is shown."""
+
+
+@cache
+def _build_answers() -> TypeAdapter[Answer]:
+    """Built when the first ask is answered."""
+    return TypeAdapter(Answer)
 
 
 class CallFailed(Exception):
@@ -316,7 +321,7 @@ class Authorizer:
         """Apply the answer to an ask; returns the call as it may run, or raises."""
         if ask.status == "cancelled" or ask.answer is None:
             raise CallFailed("Cancelled before anybody answered.")
-        answer = _ANSWERS.validate_python(ask.answer)
+        answer = _build_answers().validate_python(ask.answer)
         by = ask.answered_by or "somebody"
         if isinstance(answer, Deny | DenyAlways):
             raise self._build_denial(ask, answer)

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import orjson
@@ -213,6 +212,9 @@ def parse_retry_after(headers: Mapping[str, str]) -> int | None:
         milliseconds = _parse_number(headers.get(name, ""))
         if milliseconds is not None:
             return max(0, round(milliseconds * unit))
+    # Imported here: it takes long, and only a provider in trouble says when.
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415
+
     try:
         when = parsedate_to_datetime(headers.get("retry-after", ""))
     except ValueError:
