@@ -1,12 +1,8 @@
 """The folders and files of a daemon (configuration, data, state, socket), by which clients find it too."""
 
-import hashlib
 import os
-import tempfile
-import warnings
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 _MAX_SOCKET_PATH: Final = 100  # the kernel takes 108 bytes, and a bind mount may add a few
 
@@ -14,8 +10,7 @@ POLICY_FILE: Final = "/etc/ostler/policy.json"
 """What the machine's administrator has decided for everybody on it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(NamedTuple):  # not a dataclass: those take 9 ms to import, for which `ostler run` would start later
     """With a home, one folder holds everything; without one, each kind has its XDG folder."""
 
     config: Path
@@ -67,6 +62,8 @@ class Places:
         path = self.runtime / (f"ostler-{_shorten(self.data)}.sock" if shared else "ostler.sock")
         if len(os.fsencode(path)) <= _MAX_SOCKET_PATH:
             return path
+        import tempfile  # noqa: PLC0415 - paths are seldom so long
+
         return Path(tempfile.gettempdir()) / f"ostler-{os.getuid()}" / f"{_shorten(path)}.sock"
 
     @property
@@ -82,6 +79,8 @@ def find_places(home: str | None = None) -> Places:
         folder = Path(os.path.abspath(os.path.expanduser(chosen)))
         return Places(folder, folder, folder, folder)
     # Imported here: whoever has a home folder does not pay for it.
+    import warnings  # noqa: PLC0415
+
     import platformdirs  # noqa: PLC0415
 
     dirs = platformdirs.PlatformDirs("ostler", appauthor=False)
@@ -93,4 +92,6 @@ def find_places(home: str | None = None) -> Places:
 
 
 def _shorten(path: Path) -> str:
+    import hashlib  # noqa: PLC0415 - as above
+
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]

@@ -3,20 +3,22 @@
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio.abc import TaskGroup
 
 from ostler.protocol.ids import CallId, SessionId
 from ostler.server.events.event_log import EventLog
-from ostler.server.mcp.connect import ResolvedServer, open_connection
 from ostler.server.mcp.connection import Connection, Unreachable, describe_error
 from ostler.server.mcp.server_config import build_redactor
 from ostler.server.mcp.stdio import Diagnostics
 from ostler.server.observability import logs
 from ostler.storage import Tx
 from ostler.storage.repositories.processes import ProcessRecord
+
+if TYPE_CHECKING:
+    from ostler.server.mcp.connect import ResolvedServer
 
 _CONNECT_SECONDS: Final = 30.0
 _CLOSE_SECONDS: Final = 5.0
@@ -32,7 +34,7 @@ class ServerKey:
     """Of the entry that somebody said yes to: another one under the same name is another server."""
 
 
-FindServer = Callable[[ServerKey], Awaitable[ResolvedServer]]
+FindServer = Callable[[ServerKey], Awaitable["ResolvedServer"]]
 """The server as its session has it now. Raises NoSuchServer."""
 
 _Key = tuple[SessionId, str, str]
@@ -114,7 +116,10 @@ class McpConnections:
             raise
         return Lease(shared.connection, shared)
 
-    async def _run_connection(self, key: _Key, shared: _SharedConnection, resolved: ResolvedServer) -> None:
+    async def _run_connection(self, key: _Key, shared: _SharedConnection, resolved: "ResolvedServer") -> None:
+        # Imported here, so that the daemon starts faster.
+        from ostler.server.mcp.connect import open_connection  # noqa: PLC0415
+
         diagnostics, redact = Diagnostics(), build_redactor(resolved.server.secrets)
         own_processes = _Processes(self._log, key[0])
         # Marks its processes as a call's are, so that they are found wherever they go.

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NoReturn
 
+from ostler.protocol.patterns import compile_later
+
 JsonPath = tuple[str | int, ...]
 """The path to a value: names and numbers."""
 
-_SPACE: Final = re.compile(r"[ \t\n\r]*")
-_SCALAR: Final = re.compile(r"[^ \t\n\r,\]}]+")
-_LONE_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+_SPACE: Final = compile_later(r"[ \t\n\r]*")
+_SCALAR: Final = compile_later(r"[^ \t\n\r,\]}]+")
+_LONE_SURROGATE: Final = compile_later(r"[\ud800-\udfff]")
 _MAX_DEPTH: Final = 64
 _DECODER: Final = json.JSONDecoder()
 

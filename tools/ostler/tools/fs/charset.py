@@ -1,7 +1,8 @@
 """Guesses the legacy charset of a text that is not UTF-8, and recognises Western European text (cp1252)."""
 
-import re
 from typing import Final
+
+from ostler.protocol.patterns import compile_later
 
 # ruff: noqa: RUF001 - letters and marks that look alike are meant
 
@@ -13,15 +14,15 @@ _CENTRAL: Final = frozenset({"cp1250", "iso8859_2"})
 _DOS: Final = frozenset({"cp850", "cp866"})
 _CLEARLY: Final = 0.1
 """How much less chaos makes a text Central European and not western: they look alike where they share their letters."""
-_HIGH: Final = re.compile(rb"[\x80-\xff]")
-_DOS_LETTER: Final = re.compile(rb"[\x80-\x9f]")
+_HIGH: Final = compile_later(rb"[\x80-\xff]")
+_DOS_LETTER: Final = compile_later(rb"[\x80-\x9f]")
 """Nearly all letters of DOS's encodings, and hardly anything in the others."""
-_LETTER: Final = re.compile(rb"[A-Za-z]")
-_WORD: Final = re.compile(rb"[\x80-\xff]{4}")
+_LETTER: Final = compile_later(rb"[A-Za-z]")
+_WORD: Final = compile_later(rb"[\x80-\xff]{4}")
 """No western word has so many letters with accents one after the other."""
 _ENOUGH: Final = 8
 """Bytes that are not ASCII; fewer could be a Chinese character or two as well."""
-_BOUNDARY: Final = re.compile(rb"[\x00-\x2f]")
+_BOUNDARY: Final = compile_later(rb"[\x00-\x2f]")
 """Bytes that are no part of a longer character in any of them."""
 WESTERN_CODEC: Final = "cp1252"
 _LANGUAGES: Final = (
@@ -34,10 +35,10 @@ _LANGUAGES: Final = (
     "áéëïóöüèêç",  # Dutch
 )
 _ITALIAN: Final = _LANGUAGES[4]
-_GRAVE_WITHIN_WORD: Final = re.compile("[àèìòù](?=[^\\W\\d_])")
+_GRAVE_WITHIN_WORD: Final = compile_later("[àèìòù](?=[^\\W\\d_])")
 """An Italian accent that is grave stands at the end of its word; a Czech letter in its place stands anywhere."""
 _MARKS: Final = frozenset("\xa0©®°§«»·´¨¯¶€™•¡¿ªº¹²³µ£¢¥¤¦¬±×÷¼½¾“”„‘’‚‹›–—…†‰")
-_MISPLACED: Final = re.compile(
+_MISPLACED: Final = compile_later(
     # After a letter these are letters of other encodings: `byłem` as `by³em`. A square metre is meant, and so is `nº`.
     "(?<=[^\\W\\d_])(?:[¹¡¿ªµ£¢¥¤¦¬±×÷¼½¾“„‘‚†‰]|(?<!m)[²³]|(?<![nN])º)"
     # Before one, these.

@@ -3,16 +3,17 @@
 import re
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools.permissions.gitignore import BadPattern
 from ostler.tools.permissions.path_pattern import check_pattern, covers_everything
 from ostler.tools.permissions.rule_families import find_content_kind
 
 _ANYTHING: Final = frozenset({"*", ":*", "**"})
 _LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
-_HOST: Final = re.compile(rf"(?:\*\.)?{_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]+\]")
-_NAME: Final = re.compile(r"[^\s*()]+")
-_SKILL: Final = re.compile(r"[^\s*()]+?(?::\*)?")
-_KEY: Final = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*")
+_HOST: Final = compile_later(rf"(?:\*\.)?{_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]+\]")
+_NAME: Final = compile_later(r"[^\s*()]+")
+_SKILL: Final = compile_later(r"[^\s*()]+?(?::\*)?")
+_KEY: Final = compile_later(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*")
 
 
 def may_be_path(tool: str) -> bool:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools import commands
 from ostler.tools.shell.git_head import ReflogEntry
 from ostler.tools.tool import ToolOutput
@@ -55,36 +56,36 @@ class GitChanges(ToolOutput):
 
 _MAX_CHARS: Final = 32 * 1024
 """Of the beginning and of the end of the output that are searched: it may be made to be slow to search."""
-_PROGRAMS: Final = re.compile(r"\b(?:git|gh|glab|curl)\b")
-_COMMITTED: Final = re.compile(r"^\[[^\]\n]*?(?:\(root-commit\) )?\b([0-9a-f]{4,64})\] ", re.MULTILINE)
-_PUSHED: Final = re.compile(
+_PROGRAMS: Final = compile_later(r"\b(?:git|gh|glab|curl)\b")
+_COMMITTED: Final = compile_later(r"^\[[^\]\n]*?(?:\(root-commit\) )?\b([0-9a-f]{4,64})\] ", re.MULTILINE)
+_PUSHED: Final = compile_later(
     r"^ *[ +*] (?:\[new branch\]|[0-9a-f]{4,64}\.{2,3}[0-9a-f]{4,64}) +\S+ +-> +(\S+)"
     r"|^[ +*]\t\S+?:refs/heads/(\S+)\t",  # with --porcelain
     re.MULTILINE,
 )
-_NOTHING_PUSHED: Final = re.compile(r"^Everything up-to-date|^ ?! ?\[|^=\t", re.MULTILINE)
-_MERGED: Final = re.compile(r"^(?:Fast-forward|Merge made by |Updating [0-9a-f]+\.\.[0-9a-f]+)", re.MULTILINE)
-_REBASED: Final = re.compile(r"Successfully rebased and updated |^Fast-forwarded ", re.MULTILINE)
+_NOTHING_PUSHED: Final = compile_later(r"^Everything up-to-date|^ ?! ?\[|^=\t", re.MULTILINE)
+_MERGED: Final = compile_later(r"^(?:Fast-forward|Merge made by |Updating [0-9a-f]+\.\.[0-9a-f]+)", re.MULTILINE)
+_REBASED: Final = compile_later(r"Successfully rebased and updated |^Fast-forwarded ", re.MULTILINE)
 _REFLOG_MESSAGES: Final = {
-    "committed": re.compile(r"commit(?: \((?:initial|merge)\))?: "),
-    "amended": re.compile(r"commit \(amend\): "),
-    "cherry-picked": re.compile(r"cherry-pick: "),
-    "merge": re.compile(r"merge [^:]*: "),
-    "rebase": re.compile(r"rebase (?:\(finish\)|finished): "),
+    "committed": compile_later(r"commit(?: \((?:initial|merge)\))?: "),
+    "amended": compile_later(r"commit \(amend\): "),
+    "cherry-picked": compile_later(r"cherry-pick: "),
+    "merge": compile_later(r"merge [^:]*: "),
+    "rebase": compile_later(r"rebase (?:\(finish\)|finished): "),
 }
-_PULL_URL: Final = re.compile(r"https?://[^\s\"'<>]{1,200}?/(?:pull|pulls|pull-requests|merge_requests)/(\d{1,12})")
-_PULL_NUMBER: Final = re.compile(r"(?:^|[\s/(])(?:[\w.-]{1,100}/[\w.-]{1,100})?[#!](\d{1,12})\b")
-_PULL_API: Final = re.compile(
+_PULL_URL: Final = compile_later(r"https?://[^\s\"'<>]{1,200}?/(?:pull|pulls|pull-requests|merge_requests)/(\d{1,12})")
+_PULL_NUMBER: Final = compile_later(r"(?:^|[\s/(])(?:[\w.-]{1,100}/[\w.-]{1,100})?[#!](\d{1,12})\b")
+_PULL_API: Final = compile_later(
     r"(?:^|/)repos/[^/\s]+/[^/\s]+/pulls/?(?:\?.*)?$|/projects/[^/\s]+/merge_requests/?(?:\?.*)?$"
     r"|/repositories/[^/\s]+/[^/\s]+/pullrequests/?(?:\?.*)?$"
 )
-_API_URL: Final = re.compile(
+_API_URL: Final = compile_later(
     r'"(?:html_url|web_url)"\s*:\s*"(https?://[^"\s]{1,200}?/(?:pull|pulls|merge_requests)/(\d{1,12}))"'
 )
 
 _COMMIT_SKIPS: Final = frozenset({"--dry-run", "--short", "--porcelain", "--long"})
 _UNDOES: Final = frozenset({"--abort", "--quit", "--skip", "--no-commit", "--squash", "--edit-todo"})
-_NO_COMMIT: Final = re.compile(r"-[ersx]*n[ersx]*\Z")
+_NO_COMMIT: Final = compile_later(r"-[ersx]*n[ersx]*\Z")
 """`-n` of cherry-pick, alone or with others in one word; of merge and rebase it is `--no-stat`."""
 _VALUES: Final = {
     "merge": frozenset({"-m", "-F", "-s", "-X", "--strategy", "--strategy-option", "--file", "--into-name"}),

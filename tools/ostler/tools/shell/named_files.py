@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools import commands
 from ostler.tools.commands import ParsedCommand, SimpleCommand, Word
 from ostler.tools.commands.syntax.braces import expand_braces
@@ -51,7 +52,7 @@ _DATA_PROGRAMS: Final = frozenset({
 })  # fmt: skip
 """Programs for which a file is data, and that run nothing."""
 _TARGET_PROGRAMS: Final = frozenset({"make", "gmake", "npm", "yarn", "pnpm", "cargo"})
-_TARGET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_:-]*|-[jksBnqiw][0-9]*")
+_TARGET: Final = compile_later(r"[A-Za-z0-9][A-Za-z0-9_:-]*|-[jksBnqiw][0-9]*")
 """Words of these programs that name a target, a script of theirs or a number, and no file."""
 _MODULE_ENDINGS: Final = ("", ".py", ".js", ".cjs", ".mjs", ".ts", ".rb", ".pl", ".pm", ".json", ".sh")
 _FOLDER_FILES: Final = ("__main__.py", "__init__.py", "index.js", "package.json")
@@ -59,24 +60,24 @@ _CODE_OPTIONS: Final = frozenset({
     "-f", "-r", "-m", "-S", "-x", "-P", "--file", "--makefile", "--require", "--import", "--loader", "--rcfile",
     "--init-file", "--preload", "--script",
 })  # fmt: skip
-_MODULE: Final = re.compile(r"[\w./-]*\w")
-_DOTTED: Final = re.compile(r"\w+(?:\.\w+)+")
+_MODULE: Final = compile_later(r"[\w./-]*\w")
+_DOTTED: Final = compile_later(r"\w+(?:\.\w+)+")
 _MAX_MODULES: Final = 50
-_PIECE: Final = re.compile(r"""[^\s;|&<>()'"`]+""")
-_VARIABLE: Final = re.compile(
+_PIECE: Final = compile_later(r"""[^\s;|&<>()'"`]+""")
+_VARIABLE: Final = compile_later(
     r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)(?::?[-=?+]([^}]*)|[%#/^,@:][^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))"
     r"|\$\([^()]*\)|`[^`]*`"
 )
-_ASSIGNMENT: Final = re.compile(
+_ASSIGNMENT: Final = compile_later(
     r"""(?<![\w$-])([A-Za-z_]\w*)=((?:"[^"]*"|'[^']*'|\$\([^()]*\)|`[^`]*`|[^\s;&|()<>"'`])+)"""
 )
-_LOOP: Final = re.compile(r"(?<![\w-])for\s+([A-Za-z_]\w*)\s+in\s+([^;\n]+)")
-_RUNS_ARGUMENT: Final = re.compile(
+_LOOP: Final = compile_later(r"(?<![\w-])for\s+([A-Za-z_]\w*)\s+in\s+([^;\n]+)")
+_RUNS_ARGUMENT: Final = compile_later(
     r"""(?:^|[;&|({]|\b(?:source|exec|eval|bash|sh|do|then)\s|(?<!\S)\.\s)\s*"?\$\{?[0-9@*]"""
 )
 """Code that runs a file which it is given behind it: `bash -c '. "$0"' x`."""
-_GLOB: Final = re.compile(r"[*?\[]")
-_CLASS: Final = re.compile(r"\[\[:[a-z]+:\]\]")
+_GLOB: Final = compile_later(r"[*?\[]")
+_CLASS: Final = compile_later(r"\[\[:[a-z]+:\]\]")
 
 
 @dataclass(frozen=True, slots=True)

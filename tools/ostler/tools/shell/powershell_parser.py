@@ -4,20 +4,21 @@ PowerShell's grammar is large, and changes with what is loaded. Whatever this do
 a command that is refused here is neither read-only nor allowed by a rule.
 """
 
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
+
 _MAX_CHARS: Final = 10_000
 _MAX_GIVEN_CHARS: Final = 100_000
 """With the blanks around it."""
-_BARE: Final = re.compile(r"[A-Za-z0-9_./\\:*?=+,^~%-][A-Za-z0-9_./\\:*?=+,^~%@-]*")
-_SINGLE: Final = re.compile(r"'((?:[^'\n]|'')*)'")
-_DOUBLE: Final = re.compile(r'"((?:[^"$`\n]|"")*)"')
-_SEPARATOR: Final = re.compile(r"[ \t]*(\|\||&&|[|;\n])[ \t\n]*")
-_BLANKS: Final = re.compile(r"[ \t]+")
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.\\-]*")
+_BARE: Final = compile_later(r"[A-Za-z0-9_./\\:*?=+,^~%-][A-Za-z0-9_./\\:*?=+,^~%@-]*")
+_SINGLE: Final = compile_later(r"'((?:[^'\n]|'')*)'")
+_DOUBLE: Final = compile_later(r'"((?:[^"$`\n]|"")*)"')
+_SEPARATOR: Final = compile_later(r"[ \t]*(\|\||&&|[|;\n])[ \t\n]*")
+_BLANKS: Final = compile_later(r"[ \t]+")
+_NAME: Final = compile_later(r"[A-Za-z][A-Za-z0-9_.\\-]*")
 # Words that begin something else than a command.
 _KEYWORDS: Final = frozenset({
     "begin", "break", "catch", "class", "continue", "data", "define", "do", "dynamicparam", "else", "elseif", "end",

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools import commands
 from ostler.tools.commands import SimpleCommand, parse_command
 from ostler.tools.commands.inner.shell_lines import SHELLS
@@ -11,7 +12,7 @@ from ostler.tools.commands.inner.shell_lines import SHELLS
 _NUMBER: Final = r"(?:0x[0-9a-f]+|\d+(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+)(?:kb|mb|gb|tb|pb|[uyslnd]{1,2})?"
 _TIME_SPAN: Final = r"(?:\d+\.)?\d+:\d+(?::\d+(?:\.\d+)?)?"
 _QUOTED: Final = "['\"]?"
-_SLEEP: Final = re.compile(
+_SLEEP: Final = compile_later(
     r"(?>(?:\s|#[^\n]*+\n|<#(?>(?:[^#]|#(?!>))*)#>)*)"  # blanks and comments
     rf"(?:[&.]\s*+)?{_QUOTED}(?:microsoft\.powershell\.utility\\)?(?:start-sleep|sleep){_QUOTED}"
     rf"[ \t]++(?:-(?P<parameter>[a-z]++)(?:[ \t]*+:[ \t]*+|[ \t]++))?{_QUOTED}"
@@ -20,7 +21,7 @@ _SLEEP: Final = re.compile(
     r"[ \t]*+(?:(?<=[ \t])#[^\n]*+)?(?P<end>$|;|&&|\|\||\||\r?\n)",
     re.IGNORECASE,
 )
-_SPAN_PARTS: Final = re.compile(
+_SPAN_PARTS: Final = compile_later(
     r"(?:-|from)(?P<unit>milliseconds|ms|seconds|s|minutes|m|hours|h|days|d)[a-z]*[\s:(]*(?P<number>\d+(?:\.\d+)?)",
     re.IGNORECASE,
 )
@@ -33,7 +34,7 @@ _WRAPPERS: Final = SHELLS | {
 """Commands that at once run the command given to them; others, as `trap` and `find`, do that later or perhaps."""
 _NOT_WAITED_FOR: Final = frozenset({"background", "function", "substitution", "loop"})
 """Where a part is that the command does not wait for, or that is the pause in a polling loop."""
-_TIME: Final = re.compile(
+_TIME: Final = compile_later(
     r"\+?(?:(?P<hex>0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?\d+)?)"
     r"|(?P<number>(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?))(?P<unit>[smhd]?)",
     re.IGNORECASE,

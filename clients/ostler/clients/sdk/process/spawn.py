@@ -10,7 +10,6 @@ import os
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -20,19 +19,25 @@ from ostler.protocol.places import Places
 _END_SECONDS: Final = 5.0
 
 
-@dataclass(slots=True)
 class Spawned:
     """A daemon that was made a moment ago."""
 
-    places: Places
-    process: subprocess.Popen[bytes]
-    log_start: int
-    """Where in its log its own lines begin."""
-    announced: tuple[int, int] | None
-    """What was there before of the file that it writes when it is ready."""
+    def __init__(
+        self,
+        places: Places,
+        process: subprocess.Popen[bytes],
+        log_start: int,
+        announced: tuple[int, int] | None,
+    ) -> None:
+        self.places = places
+        self.process = process
+        self.log_start = log_start
+        """Where in its log its own lines begin."""
+        self._announced = announced
+        """What was there before of the file that it writes when it is ready."""
 
     def is_announced(self) -> bool:
-        return _get_signature(self.places.daemon_file) != self.announced
+        return _get_signature(self.places.daemon_file) != self._announced
 
     def let_go(self) -> None:
         """The daemon goes on by itself; without this, Popen would warn that the process still runs."""

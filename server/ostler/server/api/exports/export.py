@@ -1,6 +1,5 @@
 """A session as one file: JSON Lines, JSON or Markdown, written page by page."""
 
-import html
 from collections.abc import AsyncIterator, Mapping
 from typing import Final, Protocol
 
@@ -169,6 +168,8 @@ class _Markdown:
 def _render_part_head(agent: AgentInfo) -> bytes:
     """An agent's part is one line that opens."""
     used = f"{agent.usage.input_tokens} tokens in, {agent.usage.output_tokens} out"
+    import html  # noqa: PLC0415 - a millisecond of every start, for the exports of a few
+
     words = html.escape(f"{agent.name or agent.description} ({agent.kind}): {agent.status}, {used}")
     return f"\n<details><summary>{words}</summary>\n".encode()
 

@@ -7,12 +7,13 @@ from typing import Any, Final
 
 import orjson
 
+from ostler.protocol.patterns import compile_later
 from ostler.server.models.provider import ModelRequest
 from ostler.server.models.rehearsal.actions import Capabilities
 from ostler.server.prompt.reminders import INTERRUPTED, is_ours
 
-_FOLDER: Final = re.compile(r"^Working directory: (/.*)$", re.MULTILINE)
-_AGENT_ENDED: Final = re.compile(
+_FOLDER: Final = compile_later(r"^Working directory: (/.*)$", re.MULTILINE)
+_AGENT_ENDED: Final = compile_later(
     r"<ostler-note>\nThe background task (a[0-9a-z]{8}) (?:is done|has failed|was stopped)\b"
 )
 _ERROR_TAGS: Final = ("<tool_use_error>", "</tool_use_error>")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.server.models.rehearsal.phrases import Phrase
 from ostler.server.models.rehearsal.steps import Delegate, Join, Unclear
 
@@ -15,16 +16,16 @@ _NUMBERS: Final = {word: at for at, word in enumerate(_WORDS, 1)} | {"a": 1, "an
 VERB: Final = rf"ask (?:{'|'.join(_NUMBERS)}|\d{{1,3}}) (?:other )?(?:background )?(?:[\w-]+ )?agents?"
 """How such a request begins, in small letters."""
 
-_PARTS: Final = re.compile(
+_PARTS: Final = compile_later(
     r"ask (?P<count>\S+) (?:other )?(?P<background>background )?(?:(?P<kind>[\w-]+) )?agents?", re.IGNORECASE
 )
-_OPTION: Final = re.compile(
+_OPTION: Final = compile_later(
     r",?\s*(?:and\s+)?(?:(?P<background>in (?:the )?background)"
     r"|(?P<isolated>in (?:a |git )?(?:git )?worktrees?(?: of (?:its|their) own)?))(?=[\s,:.]|$)"
 )
-_TO: Final = re.compile(r"[,:]?\s*(?:to\s+)?")
-_FILLERS: Final = re.compile(r"(?:(?:and|then|also)\s+)+")
-_END: Final = re.compile(rf"(?:{_OPTION.pattern})\.?$")
+_TO: Final = compile_later(r"[,:]?\s*(?:to\s+)?")
+_FILLERS: Final = compile_later(r"(?:(?:and|then|also)\s+)+")
+_END: Final = compile_later(rf"(?:{_OPTION.pattern})\.?$")
 
 Pieces = Callable[[Phrase], Iterator[tuple[Phrase, Join]]]
 """Cuts a request into its steps."""

@@ -1,15 +1,15 @@
 """A reply as the events of the Messages API's stream."""
 
-import re
 from collections.abc import Iterator
 from typing import Any, Final, assert_never
 
 import orjson
 
+from ostler.protocol.patterns import compile_later
 from ostler.server.models.provider import RawEvent
 from ostler.server.models.rehearsal.reply import PausePart, Reply, ReplyPart, TextPart, ThinkingPart, ToolUsePart
 
-_WORDS: Final = re.compile(r"\s*\S+\s*|\s+")
+_WORDS: Final = compile_later(r"\s*\S+\s*|\s+")
 _MAX_PIECES: Final = 400
 _JSON_PIECE: Final = 24
 _CHARS_PER_TOKEN: Final = 4

@@ -5,13 +5,15 @@ import string
 from dataclasses import dataclass
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
+
 # A backslash outside of quotes hides the mark after it, as it does inside; so each mark is looked at once, and a
 # request full of marks that nobody closes costs no more than another one.
-_QUOTED: Final = re.compile(
+_QUOTED: Final = compile_later(
     r"""\\.|```[^\n`]*\n.*?```|"(?>(?:[^"\\]++|\\.)*)"|`[^`\n]*+`|(?<!\w)'(?>(?:[^'\\]++|\\.)*)'(?!\w)|“[^“”]*+”""",
     re.DOTALL,
 )
-_ESCAPE: Final = re.compile(r"\\([nt\"'\\])")
+_ESCAPE: Final = compile_later(r"\\([nt\"'\\])")
 _ESCAPED: Final = {"n": "\n", "t": "\t"}
 _LOWER: Final = str.maketrans(string.ascii_uppercase + "\t\r", string.ascii_lowercase + "  ")
 _HIDDEN: Final = "\0"

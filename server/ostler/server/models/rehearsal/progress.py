@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+from ostler.protocol.patterns import compile_later
 from ostler.server.models.rehearsal.actions import TODO_OF, Action, Call, Capabilities, plan_actions
 from ostler.server.models.rehearsal.conversation import EarlierCall, ParsedMessage, Result
 from ostler.server.models.rehearsal.requests import parse
 
 CallStatus = Literal["done", "failed", "denied", "interrupted"]
 
-_DENIED: Final = re.compile(r"\b(?:denied|denies|said no|counts as a no)\b", re.IGNORECASE)
-_INTERRUPTED: Final = re.compile(r"\binterrupted\b|^stopped, because", re.IGNORECASE)
-_TODO: Final = re.compile(r"Todo (\S+) added")
-_UNREAD: Final = re.compile(r"\bread\b", re.IGNORECASE)
+_DENIED: Final = compile_later(r"\b(?:denied|denies|said no|counts as a no)\b", re.IGNORECASE)
+_INTERRUPTED: Final = compile_later(r"\binterrupted\b|^stopped, because", re.IGNORECASE)
+_TODO: Final = compile_later(r"Todo (\S+) added")
+_UNREAD: Final = compile_later(r"\bread\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

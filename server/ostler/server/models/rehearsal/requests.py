@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.server.models.rehearsal import delegation
 from ostler.server.models.rehearsal.phrases import Phrase, parse_phrase
 from ostler.server.models.rehearsal.steps import (
@@ -34,17 +35,19 @@ _FILLERS: Final = (
     r"and|then|now|please|first|also|next|finally|lastly|afterwards|just|ok|okay|hello|hi|hey|can you|could you"
     r"|would you|will you|i want you to|i'd like you to|let's|you"
 )
-_START: Final = re.compile(
+_START: Final = compile_later(
     rf"(?:[-*•]\s+|\d{{1,3}}[.)]\s+)?(?P<fill>(?:(?:{_FILLERS})\b[,:!.]?\s+){{0,4}})"
     rf"(?P<verb>(?P<holder>{delegation.VERB}|{'|'.join(sorted(HOLDERS, key=len, reverse=True))})"
     rf"|{'|'.join(sorted(VERBS, key=len, reverse=True))})(?=[\s\0:;,!?]|$|\.(?:\s|$))"
 )
-_JOINER: Final = re.compile(r"[;\n][;\s]*|,\s+|(?<=\S)\.\s+|\b(?:and|then|afterwards)\b\s*")  # a dot alone is a folder
-_AFTER: Final = re.compile(r"\b(?:then|afterwards|next|finally|lastly)\b")
-_COLON: Final = re.compile(r"[:,]\s*")
-_OF: Final = re.compile(r"(?:of|with|for)\s+|(?:the\s+)?(?:todos?|items?)[:,]?\s+")
-_NEXT_ITEM: Final = re.compile(r"[,;\n]\s*(?:and\s+)?|\s+and\s+")
-_TO: Final = re.compile(r"(?:to|how to)\s+")
+_JOINER: Final = compile_later(
+    r"[;\n][;\s]*|,\s+|(?<=\S)\.\s+|\b(?:and|then|afterwards)\b\s*"
+)  # a dot alone is a folder
+_AFTER: Final = compile_later(r"\b(?:then|afterwards|next|finally|lastly)\b")
+_COLON: Final = compile_later(r"[:,]\s*")
+_OF: Final = compile_later(r"(?:of|with|for)\s+|(?:the\s+)?(?:todos?|items?)[:,]?\s+")
+_NEXT_ITEM: Final = compile_later(r"[,;\n]\s*(?:and\s+)?|\s+and\s+")
+_TO: Final = compile_later(r"(?:to|how to)\s+")
 _SHELL_WORDS: Final = frozenset({"find", "wait"})
 """After `run …;` these are more likely the next command than the next step."""
 

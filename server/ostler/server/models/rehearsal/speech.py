@@ -1,16 +1,17 @@
 """The texts of the rehearsal model: all that it says, made from what was asked and what came of it."""
 
-import re
 from collections.abc import Sequence
 from typing import Final
+
+from ostler.protocol.patterns import compile_later
 
 PLAN_ONLY: Final = "This is only a plan. Say the same without `plan`, and I do it."
 ALL_DONE: Final = "That is done."
 NOTHING_TO_DO: Final = "There is nothing for me to do about that."
 
 _NOTHING_PRINTED: Final = "(Bash completed with no output)"
-_NUMBERED: Final = re.compile(r"\s*\d+\t")
-_MATCH: Final = re.compile(r"(.+?):\d+:")
+_NUMBERED: Final = compile_later(r"\s*\d+\t")
+_MATCH: Final = compile_later(r"(.+?):\d+:")
 _SHOWN_LINES: Final = 6
 _LINE_CHARS: Final = 160
 

@@ -1,12 +1,12 @@
 """One parser for each verb of a request: from the words after the verb to the steps that they ask for."""
 
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
 import orjson
 
+from ostler.protocol.patterns import compile_later
 from ostler.server.models.rehearsal.phrases import Phrase
 from ostler.server.models.rehearsal.steps import (
     Ask,
@@ -28,30 +28,30 @@ from ostler.server.models.rehearsal.steps import (
 
 MAX_WAIT_SECONDS: Final = 60.0
 
-_IN_BACKGROUND: Final = re.compile(r"\s+in (?:the )?background\.?$")
-_AND: Final = re.compile(r",\s*(?:and\s+)?|\s+and\s+")
-_OR: Final = re.compile(r",\s*(?:or\s+)?|\s+or\s+")
-_ME: Final = re.compile(r"me\s+")
-_FILE: Final = re.compile(r"(?:the\s+)?(?:files?\s+)?")
-_LINES: Final = re.compile(r"(?:the\s+)?lines?\s+(\d{1,9})(?:\s*(?:-|\u2013|to)\s*(\d{1,9}))?\s+(?:of|in|from)\s+")
-_FIRST_LINES: Final = re.compile(r"(?:the\s+)?first\s+(\d{1,9})\s+lines?\s+(?:of|in|from)\s+")
-_THEN_LINES: Final = re.compile(r"(?:,?\s+lines?\s+|:)(\d{1,9})(?:\s*(?:-|\u2013|to)\s*(\d{1,9}))?$")
-_FILES: Final = re.compile(r"(?:me\s+)?(?:all\s+)?(?:the\s+)?(?:files?\b\s*)?(?:(?:named|called|matching|like)\s+)?")
-_ALL_FILES: Final = re.compile(r"(?:me\s+)?(?:all\s+)?(?:the\s+)?files?\b")
-_FOR: Final = re.compile(r"(?:for\s+)?(?:all\s+)?(?:the\s+(?:text|word|words)\s+)?")
-_EVERY: Final = re.compile(r"(?:all|every)\s+(?:occurrences?\s+of\s+)?")
+_IN_BACKGROUND: Final = compile_later(r"\s+in (?:the )?background\.?$")
+_AND: Final = compile_later(r",\s*(?:and\s+)?|\s+and\s+")
+_OR: Final = compile_later(r",\s*(?:or\s+)?|\s+or\s+")
+_ME: Final = compile_later(r"me\s+")
+_FILE: Final = compile_later(r"(?:the\s+)?(?:files?\s+)?")
+_LINES: Final = compile_later(r"(?:the\s+)?lines?\s+(\d{1,9})(?:\s*(?:-|\u2013|to)\s*(\d{1,9}))?\s+(?:of|in|from)\s+")
+_FIRST_LINES: Final = compile_later(r"(?:the\s+)?first\s+(\d{1,9})\s+lines?\s+(?:of|in|from)\s+")
+_THEN_LINES: Final = compile_later(r"(?:,?\s+lines?\s+|:)(\d{1,9})(?:\s*(?:-|\u2013|to)\s*(\d{1,9}))?$")
+_FILES: Final = compile_later(r"(?:me\s+)?(?:all\s+)?(?:the\s+)?(?:files?\b\s*)?(?:(?:named|called|matching|like)\s+)?")
+_ALL_FILES: Final = compile_later(r"(?:me\s+)?(?:all\s+)?(?:the\s+)?files?\b")
+_FOR: Final = compile_later(r"(?:for\s+)?(?:all\s+)?(?:the\s+(?:text|word|words)\s+)?")
+_EVERY: Final = compile_later(r"(?:all|every)\s+(?:occurrences?\s+of\s+)?")
 _HERE: Final = frozenset({"here", "this folder", "the folder", "the project", "all files", "everywhere", "."})
-_NEW_FILE: Final = re.compile(r"(?:an?\s+|the\s+)?(?:new\s+)?(?:empty\s+)?(?:file\s+)?(?:(?:named|called)\s+)?")
-_CONTENT: Final = re.compile(r"(?:the\s+)?(?:content|contents|text|words?|line)\s+(?=\S)")
-_WHETHER: Final = re.compile(r"(?:about\s+)?(?:whether|if)\s+(?:to\s+|you\s+should\s+)?|about\s+|for\s+")
-_CHOICES: Final = re.compile(r"[:?]\s+")
-_ABOUT: Final = re.compile(r"(?:hard\s+)?(?:about|of|over|on)\s+")
-_SECONDS: Final = re.compile(
+_NEW_FILE: Final = compile_later(r"(?:an?\s+|the\s+)?(?:new\s+)?(?:empty\s+)?(?:file\s+)?(?:(?:named|called)\s+)?")
+_CONTENT: Final = compile_later(r"(?:the\s+)?(?:content|contents|text|words?|line)\s+(?=\S)")
+_WHETHER: Final = compile_later(r"(?:about\s+)?(?:whether|if)\s+(?:to\s+|you\s+should\s+)?|about\s+|for\s+")
+_CHOICES: Final = compile_later(r"[:?]\s+")
+_ABOUT: Final = compile_later(r"(?:hard\s+)?(?:about|of|over|on)\s+")
+_SECONDS: Final = compile_later(
     r"(?:for\s+)?(\d{1,6}(?:\.\d{1,6})?)\s*(ms|milliseconds?|s|seconds?|secs?|m|minutes?)?\.?$"
 )
-_TOOL: Final = re.compile(r"(?:the\s+)?(?:tool\s+)?([a-z_][\w.-]{0,127})\s*(?:with\s+)?")
-_SPECIAL: Final = re.compile(r"[\\.+*?()|\[\]{}^$]")
-_GLOB: Final = re.compile(r"[*?\[{]")
+_TOOL: Final = compile_later(r"(?:the\s+)?(?:tool\s+)?([a-z_][\w.-]{0,127})\s*(?:with\s+)?")
+_SPECIAL: Final = compile_later(r"[\\.+*?()|\[\]{}^$]")
+_GLOB: Final = compile_later(r"[*?\[{]")
 
 _QUOTE_IT: Final = "Put a path with blanks in quotes."
 

@@ -9,19 +9,20 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools.commands.syntax.words import Word
 
 if TYPE_CHECKING:
     from ostler.tools.commands.safety.read_only_programs.listing import Listing
 
-_NUMBER: Final = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[a-zA-Z]{1,3}|%)?")
-_OUTPUT: Final = re.compile(r"wide|yaml|json|name|(?:jsonpath|custom-columns)=.*", re.DOTALL)
+_NUMBER: Final = compile_later(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[a-zA-Z]{1,3}|%)?")
+_OUTPUT: Final = compile_later(r"wide|yaml|json|name|(?:jsonpath|custom-columns)=.*", re.DOTALL)
 """Formats of kubectl that are no template and no file."""
-FILTER_READS: Final = re.compile(
+FILTER_READS: Final = compile_later(
     r"(?<![.\w])env\b|\$ENV|\$__|\b(?:import|include|input_filename|get_search_list|modulemeta|getenv|halt_error)\b"
 )
 """What a filter of jq reads besides its input."""
-_SHORT_NUMBER: Final = re.compile(r"-[0-9]+")
+_SHORT_NUMBER: Final = compile_later(r"-[0-9]+")
 
 ValueKind = Literal["number", "text", "file", "format", "filter", "output"]
 Grammar = Literal["getopt", "posix", "clap", "own"]

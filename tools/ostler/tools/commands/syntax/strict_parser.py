@@ -8,25 +8,26 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools.commands.syntax.words import Word, is_named_expansion, scan_word
 
 RESERVED: Final = frozenset({
     "!", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "select",
     "then", "until", "while", "{", "}", "[[", "]]", "time",
 })  # fmt: skip
-_SEPARATOR: Final = re.compile(r"[ \t]*+(&&|\|\|?(?!&)|;(?![;&])|\n)")
-_REDIRECTION: Final = re.compile(r"&>>|&>|>>|>\||>&|<&|<<<|>|<(?![<>(])")
-_HEREDOC: Final = re.compile(r"<<(-?)[ \t]*+(?:'(\w+)'|\"(\w+)\"|([A-Za-z_]\w*+))(?=[ \t\n|;&]|\Z)", re.ASCII)
+_SEPARATOR: Final = compile_later(r"[ \t]*+(&&|\|\|?(?!&)|;(?![;&])|\n)")
+_REDIRECTION: Final = compile_later(r"&>>|&>|>>|>\||>&|<&|<<<|>|<(?![<>(])")
+_HEREDOC: Final = compile_later(r"<<(-?)[ \t]*+(?:'(\w+)'|\"(\w+)\"|([A-Za-z_]\w*+))(?=[ \t\n|;&]|\Z)", re.ASCII)
 """The start of a here-document whose end is a plain word, quoted or not."""
-_EXPANDED_TEXT: Final = re.compile(r"[$`\\]")
-_SKIPPED: Final = re.compile(r"(?:[ \t]|\\\n)+")
-_COMMENT: Final = re.compile(r"#[^\n]*")
-_BARE: Final = re.compile(
+_EXPANDED_TEXT: Final = compile_later(r"[$`\\]")
+_SKIPPED: Final = compile_later(r"(?:[ \t]|\\\n)+")
+_COMMENT: Final = compile_later(r"#[^\n]*")
+_BARE: Final = compile_later(
     r"(?:[ \t]*+[A-Za-z_./:=@%+,^-][A-Za-z0-9_./:=@%+,^-]*+(?=[ \t\n|&;]|\Z))+"  # none that may be a descriptor
 )
 """A run of literal words, which most of a command is."""
 _DESCRIPTOR_DIGITS: Final = 9
-ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
+ASSIGNMENT: Final = compile_later(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
 
 
 @dataclass(slots=True)

@@ -1,9 +1,10 @@
 """Parses a command with tree-sitter, and checks whether the tree can be trusted."""
 
-import re
 import threading
 from functools import cache
 from typing import TYPE_CHECKING, Final
+
+from ostler.protocol.patterns import compile_later
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Parser
@@ -33,11 +34,11 @@ _OPAQUE_NODES: Final = frozenset({
     "concatenation",
 })  # fmt: skip
 """Nodes whose text is parsed again by us, so that every byte of it is accounted for there."""
-_BLANKS: Final = re.compile(rb"(?:[ \t\n]|\\\n)*")
-_BLANKS_IN_LINE: Final = re.compile(rb"(?:[ \t]|\\\n)*")
-_ASSIGNED: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*(?:\[|\+?=)")
-_NAME: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*|[0-9]+")
-_DESCRIPTOR: Final = re.compile(rb"[0-9]{1,9}")
+_BLANKS: Final = compile_later(rb"(?:[ \t\n]|\\\n)*")
+_BLANKS_IN_LINE: Final = compile_later(rb"(?:[ \t]|\\\n)*")
+_ASSIGNED: Final = compile_later(rb"[A-Za-z_][A-Za-z0-9_]*(?:\[|\+?=)")
+_NAME: Final = compile_later(rb"[A-Za-z_][A-Za-z0-9_]*|[0-9]+")
+_DESCRIPTOR: Final = compile_later(rb"[0-9]{1,9}")
 """`{name}>f` puts the number of a descriptor into a variable, PATH for instance: that is not understood."""
 _AFTER_RESERVED: Final = frozenset({b" ", b"\t", b"\n"})
 _SINGLE_LINE_NODES: Final = frozenset({

@@ -1,8 +1,9 @@
 """Parses one word of a command: removes its quotes, and finds whether its value is known only at run time."""
 
-import re
 from dataclasses import dataclass
 from typing import Final, Literal
+
+from ostler.protocol.patterns import compile_later
 
 BLANKS: Final = " \t\n"
 METACHARACTERS: Final = " \t\n|&;()<>"
@@ -12,7 +13,7 @@ _ESCAPABLE: Final = '$`"\\\n'
 _HARMLESS_AFTER_DOLLAR: Final = '" |)/'
 """Before one of these a dollar inside double quotes is literal."""
 
-_SIMPLE: Final = re.compile(r"""(?:([A-Za-z0-9_./:=@%+,^-]+)|'([^']*)'|"([^"$`\\]*)")(?=[ \t\n|&;()<>]|\Z)""")
+_SIMPLE: Final = compile_later(r"""(?:([A-Za-z0-9_./:=@%+,^-]+)|'([^']*)'|"([^"$`\\]*)")(?=[ \t\n|&;()<>]|\Z)""")
 """A word that is all bare or all in one pair of quotes, which most are."""
 
 _NAMES: Final = (
@@ -23,7 +24,7 @@ _NAMES: Final = (
 )  # fmt: skip
 """Variables that say where things are, and never what somebody keeps secret."""
 _NAMED: Final = rf"\$(?:\?|(?:{'|'.join(_NAMES)})(?![A-Za-z0-9_]))"
-_NAMED_EXPANSION: Final = re.compile(
+_NAMED_EXPANSION: Final = compile_later(
     rf"""(?>(?:[A-Za-z0-9_./:=@%+,^-]++|{_NAMED}|"(?>(?:[^"$`\\]++|{_NAMED})*)")+)(?=[ \t\n|&;()<>]|\Z)"""
 )
 """A word in which nothing is expanded but some of `$?`, `$PATH`, `$HOME` and their like."""

@@ -13,12 +13,14 @@ from difflib import SequenceMatcher
 from functools import partial
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
+
 _DOUBLE: Final = "“”„‟"
 _SINGLE: Final = "‘’‚‛"
 _CLOSED_BY: Final = {"“": "”", "„": "“", "‟": "”", "‘": "’", "‚": "‘", "‛": "’"}
 _OPENED_BY: Final = {"”": "“", "“": "„", "’": "‘", "‘": "‚"}
-_QUOTE: Final = re.compile(f"[\"'{_DOUBLE}{_SINGLE}]")
-_TOKEN: Final = re.compile(r"\w+|\s+|[^\w\s]")
+_QUOTE: Final = compile_later(f"[\"'{_DOUBLE}{_SINGLE}]")
+_TOKEN: Final = compile_later(r"\w+|\s+|[^\w\s]")
 _MAX_TOKEN_PAIRS: Final = 250_000
 """Old tokens times new tokens up to which texts are aligned; beyond, all quotes between count as new."""
 MAX_REPLACEMENTS: Final = 100_000
