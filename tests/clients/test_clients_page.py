@@ -6,7 +6,10 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.support.daemon import Daemon
+from tests.support.programs import needs
 from tests.support.repository import DOCS
 
 _CLIENT: Final = DOCS / "examples" / "client.ts"
@@ -33,6 +36,35 @@ def test_the_client_in_typescript_does_a_turn_and_answers_its_ask(rehearsal_daem
     assert re.findall(r"^● (.*)$", done.stdout, re.MULTILINE) == [f"Read {project}/README.md", "touch made"]
     assert done.stdout.endswith("\ncompleted: 2 calls\n")
     assert (project / "made").exists()
+
+
+# `npm install --global typescript` brings it. An older one knows neither of the last two of the options.
+_TYPE_CHECK: Final = ("tsc", "--noEmit", "--strict", "--lib", "esnext,dom,dom.asynciterable", "--target", "esnext")
+_MODULES: Final = ("--module", "esnext", "--moduleResolution", "bundler", "--allowImportingTsExtensions")
+_NODE_TYPES: Final = """
+declare module "node:fs" { export function readFileSync(path: string, encoding: "utf8"): string }
+declare const process: {
+  argv: string[]; env: Record<string, string | undefined>; stdout: { write(text: string): void };
+};
+"""
+"""What the client uses of Node."""
+
+
+def check_types(client: Path, folder: Path) -> str:
+    """What the compiler has against it; nothing where it is right."""
+    (folder / "node.d.ts").write_text(_NODE_TYPES)
+    command = [*_TYPE_CHECK, *_MODULES, client, folder / "node.d.ts"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
+
+
+@needs("tsc")
+@pytest.mark.without_daemon
+def test_the_client_in_typescript_has_the_types_of_the_protocol(tmp_path: Path) -> None:
+    assert check_types(_CLIENT, tmp_path) == ""
+    wrong = tmp_path / "client.ts"
+    source = _CLIENT.read_text().replace("../ostler.d.ts", str(DOCS / "ostler.d.ts"))
+    wrong.write_text(source.replace("session_id: session.id, input", "session_id: session.id, inputs: input"))
+    assert "'inputs' does not exist in type" in check_types(wrong, tmp_path)
 
 
 def test_what_the_page_shows_stands_in_the_client() -> None:

@@ -3,12 +3,15 @@
 import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.clients.conftest import Cli
 from tests.support.daemon import Daemon
+from tests.support.programs import needs
 from tests.support.repository import DOCS
 
 PAGE = (DOCS / "index.md").read_text()
@@ -54,6 +57,27 @@ def test_every_file_of_the_daemon_is_in_the_table(cli: Cli) -> None:
     assert made - named - {"logs", "ostler.sock"} == set()
     told = json.loads((cli.home / "daemon.json").read_text())
     assert list(told) == re.findall(r"`(\w+)`", PAGE.partition("find it: ")[2].partition(".")[0])
+
+
+@needs("systemd-analyze")
+@pytest.mark.without_daemon
+def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
+    command = Path(sys.executable).with_name("ostler")
+    unit = find_block("ini").replace("%h/.local/bin/ostler", str(command))
+    assert str(command) in unit
+    for text, complaint in ((unit, ""), (unit.replace("KillMode=process", "KillMode=children"), "kill mode")):
+        file = tmp_path / "ostler.service"
+        file.write_text(text)
+        said = subprocess.run(
+            ["systemd-analyze", "verify", "--user", file],
+            env={"XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        # Of a wrong word it only says that it is ignored, with exit code 0.
+        assert said.stderr == "" if not complaint else complaint in said.stderr, text
 
 
 def test_a_backup_that_was_put_back_has_the_sessions(cli: Cli, tmp_path: Path) -> None:
