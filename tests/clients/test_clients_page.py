@@ -53,8 +53,9 @@ declare const process: {
 def check_types(client: Path, folder: Path) -> str:
     """What the compiler has against it; nothing where it is right."""
     (folder / "node.d.ts").write_text(_NODE_TYPES)
-    command = [*_TYPE_CHECK, *_MODULES, client, folder / "node.d.ts"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
+    command = [*_TYPE_CHECK, *_MODULES, str(client), str(folder / "node.d.ts")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout
 
 
 @needs("tsc")

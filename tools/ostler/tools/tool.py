@@ -3,11 +3,11 @@
 Everything has a default except the name, the models, the description and `run`. docs/adding-a-tool.md adds one.
 """
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Literal, TypeVar, Union
 
@@ -323,6 +323,12 @@ class Tool(ABC, Generic[I, O]):
     def _description_template(self) -> str:
         module = type(self).__module__
         package, _, file = module.rpartition(".")
+        beside = Path(sys.modules[module].__file__ or "").with_name(f"{file}.md")
+        if package and beside.is_file():
+            return beside.read_text("utf-8").strip()
+        # Imported here: only a plug-in that lies in a zip file needs it, or one whose description is not there.
+        from importlib import resources  # noqa: PLC0415
+
         return resources.files(package).joinpath(f"{file}.md").read_text("utf-8").strip()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

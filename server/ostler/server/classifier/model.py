@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -105,7 +105,7 @@ class ModelClassifier:
 
 @cache
 def _load_system_prompt(name: str) -> bytes:
-    words = resources.files("ostler.server.classifier").joinpath(name).read_text("utf-8").strip()
+    words = Path(__file__).with_name(name).read_text("utf-8").strip()
     return orjson.dumps([{"type": "text", "text": words}])
 
 

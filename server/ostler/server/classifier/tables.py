@@ -2,11 +2,11 @@
 
 import tomllib
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 
 @cache
 def load_table(name: str) -> dict[str, Any]:
     """One of the TOML files beside this module."""
-    return tomllib.loads(resources.files("ostler.server.classifier").joinpath(name).read_text("utf-8"))
+    return tomllib.loads(Path(__file__).with_name(name).read_text("utf-8"))

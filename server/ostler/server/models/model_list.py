@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, Final
 
 import orjson
@@ -65,5 +65,5 @@ def _read_tokens(value: Any) -> int | None:
 @cache
 def list_known_models() -> Sequence[OfferedModel]:
     """Those that our table names; their windows and prices are found by `pricing`, as those of any other."""
-    text = resources.files("ostler.server.models").joinpath("prices.toml").read_text("utf-8")
+    text = Path(__file__).with_name("prices.toml").read_text("utf-8")
     return [OfferedModel(row["id"], row["name"]) for row in tomllib.loads(text)["known"]]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, Final
 
 from ostler.protocol.config import Price
@@ -117,7 +117,7 @@ def _load_table() -> tuple[_ModelEntry, ...]:
 
 @cache
 def _load_data() -> dict[str, Any]:
-    return tomllib.loads(resources.files("ostler.server.models").joinpath("prices.toml").read_text("utf-8"))
+    return tomllib.loads(Path(__file__).with_name("prices.toml").read_text("utf-8"))
 
 
 def _parse_row(row: dict[str, Any]) -> _ModelEntry:

@@ -1,7 +1,7 @@
 """The built-in kinds of agents, and the part of a system prompt that makes a session an agent."""
 
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Final
 
 from ostler.tools.services import AgentKind
@@ -64,4 +64,4 @@ def render_role(instructions: str) -> str:
 
 
 def _read_text(name: str) -> str:
-    return resources.files("ostler.server.prompt.kinds").joinpath(f"{name}.md").read_text("utf-8").strip()
+    return Path(__file__).with_name("kinds").joinpath(f"{name}.md").read_text("utf-8").strip()

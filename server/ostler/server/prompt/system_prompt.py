@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Collection
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -36,7 +35,7 @@ async def build_system_prompt(
 
 @cache
 def _load_template() -> str:
-    return resources.files("ostler.server.prompt").joinpath("system.md").read_text("utf-8").strip()
+    return Path(__file__).with_name("system.md").read_text("utf-8").strip()
 
 
 def _render_rules(tools: Collection[str]) -> str:

@@ -5,7 +5,7 @@ import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, Final
 
 from ostler.tools import commands
@@ -57,7 +57,7 @@ class ReadPath:
 @cache
 def load_cmdlets() -> dict[str, Cmdlet]:
     """By name and alias, in small letters."""
-    text = resources.files("ostler.tools.shell").joinpath("powershell.toml").read_text("utf-8")
+    text = Path(__file__).with_name("powershell.toml").read_text("utf-8")
     found: dict[str, Cmdlet] = {}
     for name, entry in tomllib.loads(text).items():
         cmdlet = Cmdlet(name, **{key: _freeze(key, value) for key, value in entry.items()})

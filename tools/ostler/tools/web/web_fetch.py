@@ -3,7 +3,7 @@
 import time
 import tomllib
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Final
 
 from pydantic import Field
@@ -70,7 +70,7 @@ class WebFetchOutput(ToolOutput):
 @cache
 def load_documentation_hosts() -> frozenset[str]:
     """Hosts that need no question."""
-    text = resources.files("ostler.tools.web").joinpath("documentation_hosts.toml").read_text("utf-8")
+    text = Path(__file__).with_name("documentation_hosts.toml").read_text("utf-8")
     return frozenset(tomllib.loads(text)["hosts"])
 
 

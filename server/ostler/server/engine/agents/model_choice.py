@@ -3,7 +3,7 @@
 import tomllib
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 from ostler.server.classifier.model_choice import choose_small_model
 from ostler.server.models.registry import REHEARSAL
@@ -30,6 +30,6 @@ def choose_agent_model(parent_model: str, wanted: str | None, small: str | None)
 
 @cache
 def _load_short_names() -> Mapping[str, str]:
-    text = resources.files("ostler.server.engine.agents").joinpath("models.toml").read_text("utf-8")
+    text = Path(__file__).with_name("models.toml").read_text("utf-8")
     names: dict[str, str] = tomllib.loads(text)["short_names"]
     return names

@@ -3,7 +3,7 @@
 import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from ostler.tools.commands.syntax.parsed import SimpleCommand
@@ -62,7 +62,7 @@ class Wrapper:
 
 def load_toml(name: str) -> dict[str, Any]:
     """One of the package's TOML files."""
-    return tomllib.loads(resources.files("ostler.tools.commands.inner").joinpath(name).read_text("utf-8"))
+    return tomllib.loads(Path(__file__).with_name(name).read_text("utf-8"))
 
 
 @cache

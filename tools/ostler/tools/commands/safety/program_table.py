@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ostler.protocol.patterns import compile_later
@@ -119,7 +119,7 @@ def load_git_forms() -> dict[str, Program]:
 
 def load_toml(name: str, package: str = "safety") -> dict[str, Any]:
     """A table of one of the packages about commands. Not kept: whoever needs it again keeps what is made of it."""
-    return tomllib.loads(resources.files(f"ostler.tools.commands.{package}").joinpath(name).read_text("utf-8"))
+    return tomllib.loads(Path(__file__).parent.with_name(package).joinpath(name).read_text("utf-8"))
 
 
 def _parse_programs(name: str, without: Sequence[str] = ()) -> dict[str, Program]:
