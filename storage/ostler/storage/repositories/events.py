@@ -133,6 +133,8 @@ class Events:
         """The data of the event of a line; `thing` is what it refers to, as JSON, where the writer already has it."""
         if thing is not None:
             return _wrap(_REFERENCES[line.type].noun, thing)
+        if line.data is not None and line.reference is None:
+            return line.data
         data = self._find_data(line, self._load_things([line]))
         assert data is not None, f"{line.type} refers to {line.reference}, which is not stored"
         return data
