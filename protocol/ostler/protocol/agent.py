@@ -35,6 +35,8 @@ class AgentInfo(Shape):
     """The model that answers."""
     mode: str
     """Its permission mode when it started."""
+    worktree: str | None = None
+    """The git worktree that it was given, if any; gone at its end where nothing was changed in it."""
     usage: Usage
     """What it and its own agents have used."""
     started_at: Time

@@ -69,6 +69,8 @@ class ToolSet:
 
     tools: tuple[AnyTool, ...]
     unavailable: dict[str, Unavailable] = field(default_factory=dict)
+    refused: frozenset[str] = frozenset()
+    """Names of tools that a model is sent, since its prompt cache begins with them, and may not use."""
     by_name: dict[str, AnyTool] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -77,11 +79,13 @@ class ToolSet:
 
     def extend(self, further: Iterable[AnyTool]) -> "ToolSet":
         """Returns a set with further tools at its end: what was sent before them stays as it was."""
-        return ToolSet((*self.tools, *further), self.unavailable)
+        return ToolSet((*self.tools, *further), self.unavailable, self.refused)
 
     def find(self, name: str) -> AnyTool | str:
         """The tool by its name or alias, or a message for the model about why there is none."""
         tool = self.by_name.get(name)
+        if tool is not None and tool.name in self.refused:
+            return f"The tool {tool.name} is not for you: you work for another session. Do without, or report back."
         if tool is not None:
             return tool
         for absent in self.unavailable.values():

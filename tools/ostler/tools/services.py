@@ -429,6 +429,8 @@ class AgentRequest:
     """Nobody waits for it: it is a background task."""
     resume: str | None = None
     """An agent of the session's own that goes on with this, knowing what it knew."""
+    isolated: bool = False
+    """It works in a git worktree of its own, which goes at its end where nothing was changed in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,6 +452,17 @@ AgentStatus = Literal["completed", "failed", "interrupted"]
 
 
 @dataclass(frozen=True, slots=True)
+class AgentWorktree:
+    """What became of the worktree of an agent."""
+
+    path: str
+    branch: str | None
+    kept: bool
+    why: str
+    """One sentence for people and the model."""
+
+
+@dataclass(frozen=True, slots=True)
 class AgentOutcome:
     """How an agent ended."""
 
@@ -461,6 +474,8 @@ class AgentOutcome:
     usage: Usage
     tool_calls: int
     duration_ms: int
+    worktree: AgentWorktree | None = None
+    """Of one that had a worktree of its own."""
 
 
 @dataclass(frozen=True, slots=True)

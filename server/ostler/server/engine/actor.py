@@ -35,7 +35,7 @@ from ostler.server.engine.turn.model_attempt import create_assistant_message
 from ostler.server.engine.turn.options import TurnRequest, TurnServices, TurnSettings
 from ostler.server.engine.turn.setup import TurnSetup, encode_user_message, extract_text
 from ostler.server.engine.turn.window import compact_between_turns
-from ostler.storage import Snapshot
+from ostler.storage import Snapshot, Tx
 from ostler.storage.repositories.idempotency import Key
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.storage.repositories.steers import Steer
@@ -118,7 +118,9 @@ class SessionActor:
                 queued = await self.live.journal.turns.queue(turn, stored, start.key)
                 self._queued += queued.id == turn.id  # not where the same key was used before
                 return queued
-            return await self._begin_turn(turn, blocks, settings, start.options.mode, stored, start.key)
+            return await self._begin_turn(
+                turn, blocks, settings, start.options.mode, stored, start.key, together=start.together
+            )
 
     async def _find_earlier(self, key: Key) -> Turn | None:
         answer = await self.live.journal.log.read(lambda snapshot: snapshot.idempotency.find_answer(key))
@@ -251,6 +253,7 @@ class SessionActor:
         stored: dict[str, Any] | None,
         key: Key | None = None,
         steers: list[Steer] | None = None,
+        together: Callable[[Tx], None] | None = None,
     ) -> Turn:
         """Store the turn with its input, and start it."""
         await self.settings_loader.load(self.live)
@@ -273,7 +276,7 @@ class SessionActor:
             else None
         )
         begun = await self.live.journal.turns.start(
-            begun, stored, input_message.message, key, taken, announced, first, state
+            begun, stored, input_message.message, key, taken, announced, first, state, together
         )
         if begun.id != turn.id:
             return begun  # the same key was used before: this is its answer

@@ -15,6 +15,7 @@ from ostler.protocol.config import Config
 from ostler.protocol.errors import ProtocolError
 from ostler.protocol.ids import SessionId
 from ostler.protocol.shapes import Call
+from ostler.server.engine.agents.takeover import list_children_ids, list_worktrees_to_end
 from ostler.server.engine.background import end_left_over_processes
 from ostler.server.engine.calls.result_limits import fit_message
 from ostler.server.engine.recovery import RecoveryEnding, settle_session
@@ -23,9 +24,12 @@ from ostler.server.engine.session.shared import SharedServices
 from ostler.server.engine.tasks.output_files import remove_output_files
 from ostler.server.engine.tasks.recovery import recover_tasks
 from ostler.server.engine.tasks.registry import TaskRegistry
+from ostler.server.engine.worktrees.agent_worktrees import recover_agent_worktrees
 from ostler.server.engine.worktrees.session_worktrees import recover_worktree
 from ostler.server.events.event_log import EventLog
 from ostler.server.observability import logs
+from ostler.server.worktrees.worktree import WorktreeOutcome
+from ostler.server.worktrees.worktrees import finish_worktree
 from ostler.storage import Tx
 from ostler.storage.repositories.processes import ProcessRecord
 from ostler.tools.threads import change_in_thread
@@ -54,6 +58,10 @@ class CrashRecovery:
     _with_left_overs: set[SessionId] = field(default_factory=set)
     """Sessions whose commands from before a crash may still run."""
     _left_overs_ended: anyio.Event = field(default_factory=anyio.Event)
+    _settling: dict[SessionId, anyio.Lock] = field(default_factory=dict)
+    """One recovery of a session at a time: that of its parent needs its outcome, too."""
+    _going_on: set[SessionId] = field(default_factory=set)
+    """Recovered sessions that have a turn or input to go on with."""
     _started_at: float = field(default_factory=time.time)
     """Files that an earlier daemon left half written are older."""
 
@@ -71,15 +79,25 @@ class CrashRecovery:
     def is_unsettled(self, session_id: SessionId) -> bool:
         return session_id in self._unsettled
 
-    async def settle(self, session_id: SessionId) -> bool:
-        """Recover a session's rows, where they have to be; true where it has a turn or input to go on with."""
+    async def settle(self, session_id: SessionId) -> None:
+        """Recover a session's rows, where they have to be."""
         if session_id in self._with_left_overs:
             await self._left_overs_ended.wait()
-        ending = self._unsettled.get(session_id)
-        if ending is None:
-            return False
+        if session_id not in self._unsettled:
+            return
+        async with self._settling.setdefault(session_id, anyio.Lock()):
+            if (ending := self._unsettled.get(session_id)) is not None:
+                await self._settle(session_id, ending)
+        self._settling.pop(session_id, None)
+
+    async def _settle(self, session_id: SessionId, ending: RecoveryEnding) -> None:
+        # Its agents first: a call that waited for one takes its outcome, or goes on waiting.
+        for child in await self.log.read(lambda snapshot: list_children_ids(snapshot, session_id)):
+            await self.settle(child)
         await clear_left_overs(self.log, session_id, self._started_at)
         await recover_worktree(self.log, session_id, self.shared.umask)
+        await recover_agent_worktrees(self.log, session_id, self.shared.umask)
+        worktrees = await self._end_agent_worktrees(session_id)
         registry = await anyio.to_thread.run_sync(lambda: self.shared.registry)
         tools = {tool.name: tool for tool in registry.tools}
         settings = self.config().results
@@ -88,11 +106,17 @@ class CrashRecovery:
             return fit_message(calls, lambda call: tools.get(call.tool), settings)
 
         def work(tx: Tx) -> bool:
-            return settle_session(tx, session_id, ending, fit)
+            return settle_session(tx, session_id, ending, fit, worktrees)
 
-        goes_on = await self.log.write(work, session_id)
+        if await self.log.write(work, session_id):
+            self._going_on.add(session_id)
         self._unsettled.pop(session_id, None)
-        return goes_on
+
+    async def _end_agent_worktrees(self, session_id: SessionId) -> dict[SessionId, WorktreeOutcome]:
+        """End the worktrees of agents that have ended while a call waited for them."""
+        left = await self.log.read(lambda snapshot: list_worktrees_to_end(snapshot, session_id))
+        umask = self.shared.umask
+        return {agent: await change_in_thread(finish_worktree, worktree, umask) for agent, worktree in left.items()}
 
     # After the start.
 
@@ -124,7 +148,9 @@ class CrashRecovery:
     async def _recover(self, session_id: SessionId, limiter: anyio.CapacityLimiter) -> None:
         async with limiter:
             try:
-                if await self.settle(session_id):
+                await self.settle(session_id)
+                if session_id in self._going_on:
+                    self._going_on.discard(session_id)
                     await self.load(session_id)
             except ProtocolError as error:
                 logs.log.warning("session_not_recovered", session_id=session_id, reason=error.message)

@@ -252,7 +252,10 @@ class Engine:
                 # It was loaded while its parent was in memory before: that one is no more.
                 child.live.parent, child.live.usage_meter.parent = live, usage_meter
         try:
+            slot = self.agents.hold_slot(live) if stored.turn is not None and parent is not None else None
             await actor.resume(stored, queued)
+            if slot is not None and stored.turn is not None:
+                self.agents.keep_slot(actor, stored.turn.id, slot)
         except Exception as error:
             self._give_up(actor, error)
             raise

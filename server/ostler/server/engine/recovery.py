@@ -4,6 +4,7 @@
     message streaming, a call of it started      cut after its last stored tool_use, kept
     call completed                               kept
     call started, no result                      `interrupted, outcome unknown`; never run again by itself
+    the same, of a call that started an agent    its outcome; where that goes on, the call waits for it again
     the same, of what a person had answered      goes on: the answer is the result
     call queued                                  still queued
     ask open, message complete                   still open; the turn waits, and goes on when it is answered
@@ -11,9 +12,9 @@
     ask of a message that was cut                cancelled
     input that hooks had not let pass            withdrawn; the hooks run again where the turn goes on
 
-A turn with an ask that is open, or answered and not acted upon, stays alive. Any other ends as interrupted, or goes on
-with the next request where `on_restart` says so; an agent whose call was cut off ends with it. One whose final answer
-is stored has nothing left to do.
+A turn with an ask that is open, or answered and not acted upon, stays alive, and so does one with a call that waits for
+an agent which goes on. Any other ends as interrupted, or goes on with the next request where `on_restart` says so, or
+where it is an agent's in the background. One whose final answer is stored has nothing left to do.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,17 +26,19 @@ from ostler.protocol.events import MessageData, TurnData
 from ostler.protocol.ids import CallId, SessionId, call_id, new_message_id
 from ostler.protocol.session import SessionStatus
 from ostler.protocol.shapes import Ask, Call, Message, Turn
+from ostler.server.engine.agents.takeover import INTERRUPTED_BEFORE, complete_call, find_started
 from ostler.server.engine.calls.executor import OUTCOME_UNKNOWN
 from ostler.server.engine.journal.session_view import store_session
 from ostler.server.engine.loading import extract_message_text, read_paused_text
-from ostler.server.engine.session.agent_facts import find_agent_facts
 from ostler.server.engine.session.history import build_tool_result
 from ostler.server.engine.turn.environment_updates import revert_input_state
 from ostler.server.engine.turn.model_attempt import DISCARDED
+from ostler.server.worktrees.worktree import WorktreeOutcome
 from ostler.storage import Scope, Tx
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.storage.repositories.tasks import TaskReport
 from ostler.storage.repositories.turns import HeldInput
+from ostler.tools.agents.agent import Agent
 
 NOT_STARTED: Final = "Interrupted before it started: the daemon stopped."
 _FINAL_STOP_REASONS: Final = {"end_turn", "stop_sequence", "refusal"}
@@ -54,41 +57,54 @@ FitResults = Callable[[Sequence[Call]], Sequence[tuple[Call, str]]]
 """Picks the results of one message that are too long together: the calls with shortened results, and the full texts."""
 
 
-def settle_session(tx: Tx, session_id: SessionId, ending: RecoveryEnding, fit: FitResults) -> bool:
-    """Recover a session's stored state; true where it has a turn or input to go on with."""
+def settle_session(
+    tx: Tx,
+    session_id: SessionId,
+    ending: RecoveryEnding,
+    fit: FitResults,
+    worktrees: Mapping[SessionId, WorktreeOutcome],
+) -> bool:
+    """Recover a session's stored state; true where it has a turn or input to go on with.
+
+    Its agents have been recovered; `worktrees`: what became of theirs.
+    """
     record = tx.sessions.find(session_id)
     turn = tx.turns.find_current(session_id) if record else None
     if record is None:
         return False
     if turn is not None:
-        case = _UnfinishedTurn(tx, record, turn, fit)
+        case = _UnfinishedTurn(tx, record, turn, fit, worktrees)
         case.settle_draft()
         case.settle_calls()
-        if ending.may_resume and case.can_resume() and not _is_left_alone(tx, record):
+        if ending.may_resume and case.can_resume():
             case.keep_alive()
             return True
         case.end(ending)
     return bool(tx.turns.list_queued(session_id) or tx.steers.list_by_session(session_id))
 
 
-def _is_left_alone(tx: Tx, record: SessionRecord) -> bool:
-    """Whether it is an agent whose call did not outlive the crash: nobody would hear of its end."""
-    facts = find_agent_facts(record)
-    if facts is None or record.parent_id is None:
+def _is_in_background(tx: Tx, record: SessionRecord) -> bool:
+    """Whether it is an agent whose task is not over: it goes on by itself."""
+    if record.parent_id is None:
         return False
-    if any(task.task.agent_id == record.id for task in tx.tasks.list_by_sessions([record.parent_id])):
-        return False  # it went to the background, and its task tells of its end
-    call = tx.calls.find(facts.call_id)
-    # Its parent may have been recovered before it, or is after it.
-    return call is not None and (call.status == "running" or OUTCOME_UNKNOWN in str(call.content))
+    tasks = (each.task for each in tx.tasks.list_by_sessions([record.parent_id]))
+    return any(task.agent_id == record.id and task.ended_at is None for task in tasks)
 
 
 class _UnfinishedTurn:
     """One unfinished turn."""
 
-    def __init__(self, tx: Tx, record: SessionRecord, turn: Turn, fit: FitResults) -> None:
+    def __init__(
+        self,
+        tx: Tx,
+        record: SessionRecord,
+        turn: Turn,
+        fit: FitResults,
+        worktrees: Mapping[SessionId, WorktreeOutcome],
+    ) -> None:
         self._tx = tx
         self._fit = fit
+        self._worktrees = worktrees
         self._record = record
         self._turn = turn
         self._scope = Scope(record.id, record.root_id, turn.id)
@@ -141,9 +157,23 @@ class _UnfinishedTurn:
                 self._tx.calls.put(waiting)
                 self._asks[call.call_id] = ask
             elif call.status == "running":
-                self._calls[call.call_id] = self._complete(call, OUTCOME_UNKNOWN)
+                self._calls[call.call_id] = self._settle_running(call)
             elif call.status == "waiting":
                 self._note_ask(call)
+
+    def _settle_running(self, call: Call) -> Call:
+        """A call that was cut off: only one that has started an agent knows what became of it."""
+        agent = find_started(self._tx, self._record.id, call.call_id) if call.tool == Agent.name else None
+        if agent is None:
+            return self._complete(call, OUTCOME_UNKNOWN)
+        if agent.turn is None:
+            return self._complete(call, INTERRUPTED_BEFORE)
+        if agent.task is None and agent.at_work:
+            return call
+        call = complete_call(call, agent, self._worktrees)
+        self._tx.calls.put(call)
+        self._tx.append("tool.completed", self._scope, reference=call.call_id)
+        return call
 
     def _note_ask(self, call: Call) -> None:
         ask = self._tx.asks.find_by_call(call.call_id)
@@ -164,9 +194,12 @@ class _UnfinishedTurn:
     def can_resume(self) -> bool:
         if self._asks or self._trust_ask is not None:
             return True
+        if any(call.status == "running" for call in self._calls.values()):
+            return True  # it waits for an agent that goes on
         if self._pending_input is not None and self._tx.messages.load_encoded(self._pending_input.message_id) is None:
             return False  # it was withdrawn already, and there is nothing else to do
-        return self._record.options.get("on_restart") == "resume" and not self._has_final_answer()
+        goes_on = self._record.options.get("on_restart") == "resume" or _is_in_background(self._tx, self._record)
+        return goes_on and not self._has_final_answer()
 
     def _has_final_answer(self) -> bool:
         """The model had finished: no further request is needed."""
@@ -198,12 +231,21 @@ class _UnfinishedTurn:
         done = self._has_final_answer() and self._last is not None and self._last.stop_reason != "refusal"
         reason, error = ("completed", None) if done and ending.error is None else (ending.reason, ending.error)
         changes = {"status": "ended", "reason": reason, "error": error, "ended_at": times.now()}
-        if self._last is not None:
-            text = read_paused_text(self._tx, self._turn) or extract_message_text(self._last)
-            changes["result_text"] = text or self._turn.result_text
+        changes["result_text"] = self._find_last_words() or self._turn.result_text
         self._tx.turns.update(self._turn.model_copy(update=changes))
         self._tx.append("turn.ended", self._scope, reference=self._turn.id)
         self._set_session_status("idle")
+
+    def _find_last_words(self) -> str:
+        """What the model has said last in the turn."""
+        if text := read_paused_text(self._tx, self._turn):
+            return text
+        for message in self._tx.messages.iterate_backwards(self._record.id):
+            if message.turn_id != self._turn.id:
+                break
+            if message.role == "assistant" and (text := extract_message_text(message)):
+                return text
+        return ""
 
     def _withdraw_input(self, pending_input: HeldInput) -> None:
         """Withdraw input that hooks have not let pass: the model is never sent it, nor the task ends it announces."""
@@ -220,7 +262,7 @@ class _UnfinishedTurn:
                 continue
             call = self._calls.get(call_id(last.id, index)) or self._store_queued_call(last, index)
             if call.status != "completed":
-                call = self._complete(call, NOT_STARTED)
+                call = self._complete(call, OUTCOME_UNKNOWN if call.status == "running" else NOT_STARTED)
             answered[call.call_id] = call
         for call, whole in self._fit(list(answered.values())):
             answered[call.call_id] = self._store_shortened(call, whole)

@@ -1,11 +1,9 @@
 """An agent that goes on with a further prompt."""
 
-from collections.abc import Callable
-
 from tests.server.engine.agents.test_agent_tool import agent, find_child, last_output, open_with, report
 from tests.support.driver import Harness
-from tests.support.messages_api.replies import calls, message, says
-from tests.support.model_replies import DONE, bash
+from tests.support.messages_api.replies import calls, message
+from tests.support.model_replies import DONE
 
 
 def resume(agent_id: str, **more: object) -> dict[str, object]:
@@ -35,13 +33,13 @@ def test_only_ones_own_that_are_at_rest_and_as_they_are(harness: Harness) -> Non
         calls("Agent", resume(strange)),
         calls("Agent", resume(driver.id)),
         calls("Agent", resume("s_none")),
-        calls("Agent", resume(strange, mode="plan", run_in_background=True)),
+        calls("Agent", resume(strange, mode="plan", isolation="worktree")),
     ]
     harness.api.script(driver.name, message(*blocks), otherwise=DONE)
     driver.run_turn()
     *unknown, unfit = driver.fetch_result_texts()
     assert all("is no agent of this session" in text for text in unknown)
-    assert "resume does not go with mode, run_in_background" in unfit
+    assert "resume does not go with isolation, mode" in unfit
 
 
 def test_one_that_is_at_work_is_not_resumed(harness: Harness) -> None:
@@ -55,19 +53,3 @@ def test_one_that_is_at_work_is_not_resumed(harness: Harness) -> None:
     assert "is at work" in driver.fetch_result_texts()[-1]
     driver.answer(ask, "deny")
     driver.wait("task.ended")
-
-
-def test_one_that_a_call_waited_for_ends_with_it_after_a_kill(own_harness: Callable[..., Harness]) -> None:
-    harness = own_harness()
-    driver = open_with(harness, agent(harness, message(says("So far."), bash("touch it")), report()))
-    driver.start()
-    ask = driver.wait_for_ask()
-    harness.restart()
-    state = driver.fetch_state()
-    assert (state["status"], state["turn"], state["asks"], state["agents"]) == ("idle", None, [], [])
-    assert harness.daemon.call("ask/get", ask_id=ask["id"])["status"] == "cancelled"
-    (one,) = harness.daemon.call("agent/list", session_id=driver.id)["agents"]
-    assert (one["agent_id"], one["status"]) == (ask["session_id"], "killed")
-    assert "outcome unknown" in driver.fetch_result_texts()[0]
-    assert not (driver.folder / "it").exists()
-    driver.expect_usable()

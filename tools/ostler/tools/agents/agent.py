@@ -2,16 +2,37 @@
 
 from typing import Final, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from ostler.protocol.ids import SessionId, TaskId
 from ostler.protocol.session import Mode
 from ostler.protocol.shapes import Usage
+from ostler.tools import commands
 from ostler.tools.context import SessionView, ToolContext
-from ostler.tools.services import AgentKind, AgentLaunched, AgentProgress, AgentRefused, AgentRequest, AgentStatus
+from ostler.tools.services import (
+    AgentKind,
+    AgentLaunched,
+    AgentOutcome,
+    AgentProgress,
+    AgentRefused,
+    AgentRequest,
+    AgentStatus,
+)
 from ostler.tools.spelling import find_close
 from ostler.tools.text import one_line
-from ostler.tools.tool import Allow, Block, Check, Failure, Tool, ToolInput, ToolOutput, ToolResult, text_block
+from ostler.tools.threads import read_in_thread
+from ostler.tools.tool import (
+    Allow,
+    AskFirst,
+    Block,
+    Check,
+    Failure,
+    Tool,
+    ToolInput,
+    ToolOutput,
+    ToolResult,
+    text_block,
+)
 from ostler.tools.traits import PermissionTraits
 
 DEFAULT_KIND: Final = "general-purpose"
@@ -30,12 +51,25 @@ class AgentInput(ToolInput):
     run_in_background: bool = Field(False, description="Do not wait: you are told when it has ended.")
     name: str | None = Field(None, min_length=1, max_length=64, description="A name for it, which people are shown.")
     mode: Mode | None = Field(None, description="A narrower permission mode.")
+    isolation: Literal["worktree"] | None = Field(
+        None, description="`worktree`: a git worktree of its own, its only folder; kept where it changes something."
+    )
     cwd: str | None = Field(None, description="A folder inside yours, as an absolute path: its only one.")
     resume: str | None = Field(
         None, max_length=100, description="The id of an agent of yours that has ended: it goes on with this prompt."
     )
     max_turns: int | None = Field(None, ge=1, description="Requests to the model at most.")
     allowed_tools: list[str] | None = Field(None, description="Only these of its tools.")
+
+
+class WorktreeOutput(BaseModel):
+    """What became of its worktree."""
+
+    path: str
+    branch: str | None
+    kept: bool
+    why: str
+    """The same for people."""
 
 
 class AgentOutput(ToolOutput):
@@ -51,6 +85,8 @@ class AgentOutput(ToolOutput):
     usage: Usage
     tool_calls: int
     duration_ms: int
+    worktree: WorktreeOutput | None = None
+    """Of one that had a worktree of its own."""
 
 
 class AgentStarted(ToolOutput):
@@ -93,6 +129,11 @@ class Agent(Tool[AgentInput, AgentOutput | AgentStarted]):
         return f"Agent {given.subagent_type}{name}: {one_line(given.description, 150)}"
 
     async def check_permission(self, given: AgentInput, context: ToolContext) -> Check:
+        if given.isolation is not None:
+            problem = await read_in_thread(commands.find_git_config_problem, context.session.shell_folder)
+            if problem is not None:
+                words = f"git may run what the repository names while it checks out: {problem}."
+                return AskFirst("Make a git worktree, and let an agent work there?", words, True)
         return Allow(own_state=True)
 
     async def validate(self, given: AgentInput, context: ToolContext) -> Failure | None:
@@ -100,6 +141,10 @@ class Agent(Tool[AgentInput, AgentOutput | AgentStarted]):
             return Failure("prompt says nothing: the agent would not know what to do.")
         if given.resume is not None and (more := _list_unfit_parameters(given)):
             return Failure(f"resume does not go with {', '.join(more)}: the agent stays what it is.")
+        if given.isolation is not None and given.cwd is not None:
+            return Failure("cwd does not go with isolation: a worktree is a folder of its own.")
+        if given.isolation is not None and context.session.mode == "plan":
+            return Failure("In plan mode nothing is changed: leave isolation out.")
         names = [kind.name for kind in context.session.agent_kinds]
         if given.subagent_type in names:
             return None
@@ -133,6 +178,7 @@ class Agent(Tool[AgentInput, AgentOutput | AgentStarted]):
             tools=tuple(given.allowed_tools) if given.allowed_tools is not None else None,
             background=given.run_in_background,
             resume=given.resume,
+            isolated=given.isolation is not None,
         )
         try:
             outcome = await context.services.agents.run(request, report)
@@ -147,30 +193,40 @@ class Agent(Tool[AgentInput, AgentOutput | AgentStarted]):
                     prompt=given.prompt,
                 )
             )
-        output = AgentOutput(
-            status=outcome.status,
-            agent_id=outcome.agent_id,
-            result=outcome.result,
-            error=outcome.error,
-            usage=outcome.usage,
-            tool_calls=outcome.tool_calls,
-            duration_ms=outcome.duration_ms,
-        )
-        return ToolResult(output, is_error=outcome.status != "completed")
+        return ToolResult(build_output(outcome), is_error=outcome.status != "completed")
 
     def render(self, output: AgentOutput | AgentStarted) -> list[Block]:
         if isinstance(output, AgentStarted):
             look = f"You are told when it ends; TaskOutput with {output.task_id} shows its report then."
             return [text_block(f"Running in background as {output.task_id} (agent {output.agent_id}). {look}")]
+        worktree = f"\n{output.worktree.why}" if output.worktree is not None else ""
         if output.status == "completed":
-            return [text_block(f"{output.result}\n\n(agent {output.agent_id})")]
+            return [text_block(f"{output.result}\n\n(agent {output.agent_id}){worktree}")]
         so_far = f"\nWhat it has so far:\n{output.result}" if output.result.strip() else ""
-        return [text_block(f"The agent {output.agent_id} did not complete: {output.error}{so_far}")]
+        return [text_block(f"The agent {output.agent_id} did not complete: {output.error}{so_far}{worktree}")]
+
+
+def build_output(outcome: AgentOutcome) -> AgentOutput:
+    found = outcome.worktree
+    return AgentOutput(
+        status=outcome.status,
+        agent_id=outcome.agent_id,
+        result=outcome.result,
+        error=outcome.error,
+        usage=outcome.usage,
+        tool_calls=outcome.tool_calls,
+        duration_ms=outcome.duration_ms,
+        worktree=WorktreeOutput(path=found.path, branch=found.branch, kept=found.kept, why=found.why)
+        if found is not None
+        else None,
+    )
 
 
 def _list_unfit_parameters(given: AgentInput) -> list[str]:
     """What only a new agent can be given."""
-    changes = given.model_fields_set - {"description", "prompt", "resume", "max_turns", "subagent_type"}
+    changes = given.model_fields_set - {
+        "description", "prompt", "resume", "max_turns", "subagent_type", "run_in_background",
+    }  # fmt: skip
     return sorted(name for name in changes if getattr(given, name))
 
 

@@ -41,6 +41,7 @@ def list_stored_agents(snapshot: Snapshot, session_id: SessionId) -> list[AgentI
                 description=facts.description,
                 model=member.model,
                 mode=member.mode,
+                worktree=member.worktree_path,
                 usage=used[member.id],
                 started_at=member.created_at,
                 ended_at=last.ended_at if last is not None else None,

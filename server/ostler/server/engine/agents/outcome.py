@@ -3,7 +3,8 @@
 from typing import Final
 
 from ostler.protocol.shapes import Turn
-from ostler.tools.services import AgentOutcome, AgentStatus
+from ostler.server.worktrees.worktree import WorktreeOutcome
+from ostler.tools.services import AgentOutcome, AgentStatus, AgentWorktree
 
 _REASONS: Final = {
     "interrupted": "it was stopped before its end.",
@@ -16,7 +17,7 @@ _REASONS: Final = {
 }
 
 
-def build_outcome(turn: Turn, duration_ms: int) -> AgentOutcome:
+def build_outcome(turn: Turn, duration_ms: int, worktree: WorktreeOutcome | None = None) -> AgentOutcome:
     """The outcome of a turn that has ended."""
     result = turn.result_text or ""
     status: AgentStatus = "failed"
@@ -28,4 +29,5 @@ def build_outcome(turn: Turn, duration_ms: int) -> AgentOutcome:
         status = "interrupted" if turn.reason == "interrupted" else "failed"
         words = (turn.error or {}).get("message")
         error = str(words) if words else _REASONS[turn.reason or "failed"]
-    return AgentOutcome(turn.session_id, status, result, error, turn.usage, turn.tool_calls, duration_ms)
+    left = AgentWorktree(worktree.path, worktree.branch, worktree.kept, worktree.why) if worktree is not None else None
+    return AgentOutcome(turn.session_id, status, result, error, turn.usage, turn.tool_calls, duration_ms, left)

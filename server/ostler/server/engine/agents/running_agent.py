@@ -15,7 +15,9 @@ from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.agents.outcome import build_outcome
 from ostler.server.engine.session.turn_state import BY_PARENT
 from ostler.server.engine.tasks import outcome as task_outcome
+from ostler.server.engine.worktrees.session_worktrees import SessionWorktrees
 from ostler.server.events.event_log import EventLog
+from ostler.server.worktrees.worktree import WorktreeOutcome
 from ostler.tools.services import AgentOutcome, AgentProgress
 from ostler.tools.shell.output.output_file import OutputFile
 from ostler.tools.threads import change_in_thread
@@ -37,6 +39,8 @@ class RunningAgent:
     actor: SessionActor | None = None
     """Its session in memory, once that was looked for."""
     began: float = field(default_factory=time.monotonic)
+    _lock: anyio.Lock = field(default_factory=anyio.Lock)
+    _outcome: AgentOutcome | None = None
 
     async def wait(self, report: Callable[[AgentProgress], None]) -> AgentOutcome:
         """Until it has ended, by itself or because somebody stopped it."""
@@ -59,8 +63,22 @@ class RunningAgent:
         return None
 
     async def wait_for_end(self) -> AgentOutcome:
+        """Its worktree, if it has one of its own, has been ended with it."""
         turn = await self._wait_for_turn()
-        return build_outcome(turn, self._measure_ms())
+        # Shielded: git is not to be left in the middle of it. Once, whoever waits.
+        with anyio.CancelScope(shield=True):
+            async with self._lock:
+                if self._outcome is None:
+                    self._outcome = build_outcome(turn, self._measure_ms(), await self._finish_worktree())
+                return self._outcome
+        raise AssertionError("nobody cancels that scope")
+
+    async def _finish_worktree(self) -> WorktreeOutcome | None:
+        try:
+            live = (await self.get_actor(self.agent_id)).live
+        except ProtocolError:
+            return None  # it was deleted, and its worktree with it; or the daemon stops, and the next one does it
+        return await SessionWorktrees(live, self.turn_id).finish()
 
     async def _wait_for_turn(self) -> Turn:
         while True:
@@ -121,6 +139,7 @@ class AgentTaskSource:
 
     async def _keep(self, outcome: AgentOutcome) -> None:
         self._outcome = outcome
-        if outcome.result.strip():
-            with anyio.CancelScope(shield=True):
-                await change_in_thread(self.output.append_line, outcome.result.strip())
+        said = [outcome.result.strip(), outcome.worktree.why if outcome.worktree is not None else ""]
+        with anyio.CancelScope(shield=True):
+            for line in filter(None, said):
+                await change_in_thread(self.output.append_line, line)

@@ -1,43 +1,51 @@
 """Starts agents: makes the child session of a call, runs its turn, and hands back how it ended."""
 
-import os
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Any, Final, assert_never
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import anyio
 
-from ostler.protocol import times
 from ostler.protocol.errors import BudgetExceeded, Conflict, TurnRunning
-from ostler.protocol.ids import SessionId, TurnId, new_session_id
+from ostler.protocol.ids import SessionId, TurnId
 from ostler.protocol.shapes import Call, Usage
 from ostler.protocol.turn import TurnOptions
 from ostler.server.engine.actor import SessionActor
-from ostler.server.engine.agents.model_choice import choose_agent_model
+from ostler.server.engine.agents.child_session import ON_RESTART, ChildBuilder, list_refused_in_background
 from ostler.server.engine.agents.queue import AgentQueue
 from ostler.server.engine.agents.running_agent import AgentTaskSource, RunningAgent
-from ostler.server.engine.journal.session_view import append_session_event, resolve_provider
-from ostler.server.engine.session.agent_facts import OPTION, AgentFacts, narrow_mode
+from ostler.server.engine.agents.takeover import INTERRUPTED_BEFORE, find_started
+from ostler.server.engine.journal.session_view import append_session_event
+from ostler.server.engine.session.agent_facts import OPTION, REFUSED_TOOLS
 from ostler.server.engine.session.agent_slots import AgentSlot, TreeSlots
 from ostler.server.engine.session.live import LiveSession
-from ostler.server.engine.tasks.output_files import open_or_create
+from ostler.server.engine.tasks.output_files import open_or_create, remove_output_files
+from ostler.server.engine.tasks.registry import put_task
+from ostler.server.engine.tasks.running_task import RunningTask
 from ostler.server.engine.turn.options import TurnRequest, TurnServices
+from ostler.server.engine.worktrees.agent_worktrees import drop_note, make_worktree
+from ostler.server.engine.worktrees.session_worktrees import SessionWorktrees
 from ostler.server.events.event_log import EventLog
 from ostler.server.prompt.agent_kinds import load_built_in_kinds
 from ostler.server.settings import resolve_agents
 from ostler.storage import Scope, Tx
-from ostler.storage.repositories.sessions import SessionRecord
+from ostler.storage.repositories.sessions import WORKTREE, SessionRecord
 from ostler.storage.repositories.tasks import TaskRecord
-from ostler.tools.fs import paths
 from ostler.tools.process.environment import build_output_prefix
-from ostler.tools.services import AgentKind, AgentLaunched, AgentOutcome, AgentProgress, AgentRefused, AgentRequest
+from ostler.tools.services import (
+    AgentKind,
+    AgentLaunched,
+    AgentOutcome,
+    AgentProgress,
+    AgentRefused,
+    AgentRequest,
+    WorktreeRefused,
+)
 from ostler.tools.shell.output.output_file import OutputFile
 from ostler.tools.threads import change_in_thread, read_in_thread
-from ostler.tools.tool import AnyTool
 
 _PROGRESS_SECONDS: Final = 1.0
-_INHERITED: Final = ("env", "mcp_servers", "instructions", "thinking")
 
 
 @dataclass(slots=True)
@@ -75,14 +83,30 @@ class AgentSpawner:
         agent_id, path = record.task.agent_id, record.output
         if agent_id is None or path is None:
             return None
-        turns = await self.log.read(lambda snapshot: snapshot.turns.list_page(agent_id, None, 1))
-        if not turns:
+        turns = await self.log.read(lambda snapshot: snapshot.turns.list_by_session(agent_id))
+        begun = [turn for turn in turns if turn.status != "queued"]
+        if not begun:
             return None
         output = await read_in_thread(open_or_create, path)
-        return AgentTaskSource(RunningAgent(self.log, self.get_actor, agent_id, turns[0].id), output)
+        return AgentTaskSource(self.follow(agent_id, begun[-1].id), output)
 
-    def for_call(self, parent: LiveSession, call: Call) -> "CallAgents":
-        return CallAgents(self, parent, call)
+    def follow(self, agent_id: SessionId, turn_id: TurnId, actor: SessionActor | None = None) -> RunningAgent:
+        return RunningAgent(self.log, self.get_actor, agent_id, turn_id, actor)
+
+    def hold_slot(self, live: LiveSession) -> AgentSlot:
+        """The place of an agent that was at work when the daemon was killed, or its session given up."""
+        slot = AgentSlot(self.get_slots(live.record.root_id))
+        slot.hold()
+        live.slot = slot
+        return slot
+
+    def keep_slot(self, actor: SessionActor, turn_id: TurnId, slot: AgentSlot) -> None:
+        """An agent has its place until its turn is over."""
+        actor.live.slot = slot
+        actor.group.start_soon(_end_slot_with, actor, turn_id, slot)
+
+    def for_call(self, parent: LiveSession, call: Call, *, goes_on: bool = False) -> "CallAgents":
+        return CallAgents(self, parent, call, goes_on)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +116,18 @@ class CallAgents:
     spawner: AgentSpawner
     parent: LiveSession
     call: Call
+    goes_on: bool = False
+    """The call ran already when the daemon was killed: it waits for the agent that it has started."""
 
     async def run(self, request: AgentRequest, report: Callable[[AgentProgress], None]) -> AgentOutcome | AgentLaunched:
+        if self.goes_on:
+            return await self._take_over(request, report)
         if request.background:
             self._check_background()
         async with self.parent.lend_slot():
             slot = await self._take_slot(request, report)
-            return await self._run_in(slot, request, report)
+            agent = await self._start_shielded(request, slot)
+            return agent if isinstance(agent, AgentLaunched) else await self._wait_for(agent, request, report)
         raise AssertionError("the wait is left by its result, or by an exception")
 
     async def _take_slot(self, request: AgentRequest, report: Callable[[AgentProgress], None]) -> AgentSlot:
@@ -121,12 +150,9 @@ class CallAgents:
             group.cancel_scope.cancel()
         return slot
 
-    async def _run_in(
-        self, slot: AgentSlot, request: AgentRequest, report: Callable[[AgentProgress], None]
+    async def _wait_for(
+        self, agent: RunningAgent, request: AgentRequest, report: Callable[[AgentProgress], None]
     ) -> AgentOutcome | AgentLaunched:
-        agent = await self._start_shielded(request, slot)
-        if request.background:
-            return await self._move_to_background(request, agent)
         try:
             with anyio.move_on_after(self._get_blocking_seconds()):
                 return await agent.wait(report)
@@ -136,11 +162,18 @@ class CallAgents:
             raise
         return await self._move_to_background(request, agent)
 
-    async def _start_shielded(self, request: AgentRequest, slot: AgentSlot) -> RunningAgent:
-        """Shielded from cancellation: half an agent would be left behind."""
-        with anyio.CancelScope(shield=True):
-            return await self._start(request, slot)
-        raise AssertionError("nobody cancels that scope")
+    async def _take_over(
+        self, request: AgentRequest, report: Callable[[AgentProgress], None]
+    ) -> AgentOutcome | AgentLaunched:
+        """Wait for the agent that the call had started before the daemon was killed."""
+        parent_id, call_id = self.parent.record.id, self.call.call_id
+        found = await self.spawner.log.read(lambda snapshot: find_started(snapshot, parent_id, call_id))
+        if found is None or found.turn is None:
+            raise AgentRefused(INTERRUPTED_BEFORE)
+        agent = self.spawner.follow(found.record.id, found.turn.id)
+        async with self.parent.lend_slot():
+            return await self._wait_for(agent, request, report)
+        raise AssertionError("the wait is left by its result, or by an exception")
 
     def _check_background(self) -> None:
         if not self.parent.view.background:
@@ -154,151 +187,129 @@ class CallAgents:
         may_move = may_move and not self.parent.turn_waits
         return self.spawner.services.config().agents.background_seconds if may_move else None
 
+    # In the background.
+
+    @property
+    def _scope(self) -> Scope:
+        return Scope(self.parent.record.id, self.parent.record.root_id, self.call.turn_id)
+
+    async def _create_output(self) -> OutputFile:
+        folder = self.parent.tasks.folder
+        return await change_in_thread(OutputFile.create, folder, build_output_prefix(self.call.call_id))
+
     async def _move_to_background(self, request: AgentRequest, agent: RunningAgent) -> AgentLaunched:
-        tasks = self.parent.tasks
-        scope = Scope(self.parent.record.id, self.parent.record.root_id, self.call.turn_id)
+        tasks, scope = self.parent.tasks, self._scope
         # Shielded: where the call is cancelled meanwhile, nobody would watch the agent.
         with anyio.CancelScope(shield=True):
-            output = await change_in_thread(OutputFile.create, tasks.folder, build_output_prefix(self.call.call_id))
-            source = AgentTaskSource(agent, output)
-            begun = await tasks.watch_agent(scope, source, self.call, request.description, agent.agent_id)
-            return AgentLaunched(agent.agent_id, begun.task.id)
+            output = await self._create_output()
+            task = tasks.build_agent_task(scope, self.call, request.description, agent.agent_id, output.path)
+            await self.spawner.log.write(lambda tx: put_task(tx, task, scope), scope.root_id)
+            return self._watch(task, agent, output)
         raise AssertionError("nobody cancels that scope")
 
-    async def _start(self, request: AgentRequest, slot: AgentSlot) -> RunningAgent:
+    def _watch(self, task: TaskRecord, agent: RunningAgent, output: OutputFile) -> AgentLaunched:
+        source = AgentTaskSource(agent, output)
+        self.parent.tasks.watch(RunningTask(task, source, self._scope, self.spawner.log))
+        return AgentLaunched(agent.agent_id, task.task.id)
+
+    # Its start.
+
+    async def _start_shielded(self, request: AgentRequest, slot: AgentSlot) -> RunningAgent | AgentLaunched:
+        """Shielded from cancellation: half an agent would be left behind."""
+        with anyio.CancelScope(shield=True):
+            return await self._start(request, slot)
+        raise AssertionError("nobody cancels that scope")
+
+    async def _start(self, request: AgentRequest, slot: AgentSlot) -> RunningAgent | AgentLaunched:
         try:
-            return await self._start_in(slot, request)
+            actor = await (self._find_own(request) if request.resume is not None else self._create(request))
+            if not request.background:
+                return await self._begin_turn(actor, request, slot)
+            output, scope = await self._create_output(), self._scope
+            task = self.parent.tasks.build_agent_task(
+                scope, self.call, request.description, actor.record.id, output.path
+            )
+            try:
+                # Together: whenever the daemon is killed, an agent that nobody waits for has a task that tells of it.
+                agent = await self._begin_turn(actor, request, slot, lambda tx: put_task(tx, task, scope))
+            except BaseException:
+                output.close()
+                await change_in_thread(remove_output_files, [output.path])
+                raise
+            return self._watch(task, agent, output)
         except BaseException:
             slot.end()
             raise
 
-    async def _start_in(self, slot: AgentSlot, request: AgentRequest) -> RunningAgent:
-        if request.resume is not None:
-            actor = await self._find_own(request.resume)
-        else:
-            actor = await self._create(request)
-        record = actor.record
+    async def _begin_turn(
+        self,
+        actor: SessionActor,
+        request: AgentRequest,
+        slot: AgentSlot,
+        together: Callable[[Tx], None] | None = None,
+    ) -> RunningAgent:
         options = TurnOptions(input=request.prompt, max_requests=request.max_requests)
+        wanted = TurnRequest(options, on_ask=self.parent.turn_on_ask, by_model=True, together=together)
         try:
-            turn = await actor.start(TurnRequest(options, on_ask=self.parent.turn_on_ask, by_model=True))
+            turn = await actor.start(wanted)
         except (BudgetExceeded, Conflict) as error:
             raise AgentRefused(error.message) from None
         except TurnRunning:
-            raise AgentRefused(f"The agent {record.id} is at work: wait for its end.") from None
-        actor.live.slot = slot
-        actor.group.start_soon(_end_slot_with, actor, turn.id, slot)
-        return RunningAgent(self.spawner.log, self.spawner.get_actor, record.id, turn.id, actor)
+            raise _build_at_work_refusal(actor.record.id) from None
+        self.spawner.keep_slot(actor, turn.id, slot)
+        return self.spawner.follow(actor.record.id, turn.id, actor)
 
-    async def _find_own(self, agent_id: str) -> SessionActor:
+    async def _find_own(self, request: AgentRequest) -> SessionActor:
         """An agent of this session that is at rest, to go on with what it knows. Raises AgentRefused."""
-        own = SessionId(agent_id)
+        own, parent_id = SessionId(request.resume or ""), self.parent.record.id
         record = await self.spawner.log.read(lambda snapshot: snapshot.sessions.find(own))
-        if record is None or record.parent_id != self.parent.record.id or record.options.get(OPTION) is None:
-            raise AgentRefused(
-                f"{agent_id[:100]!r} is no agent of this session: only its own can be resumed, by their id."
-            )
-        return await self.spawner.get_actor(own)
+        if record is None or record.parent_id != parent_id or record.options.get(OPTION) is None:
+            raise AgentRefused(f"{own[:100]!r} is no agent of this session: only its own can be resumed, by their id.")
+        actor = await self.spawner.get_actor(own)
+        if actor.run is not None:
+            raise _build_at_work_refusal(own)
+        try:
+            await SessionWorktrees(actor.live, None).renew()
+        except WorktreeRefused as refused:
+            raise AgentRefused(str(refused)) from None
+        changed = self._give_call(actor.record, request)
+        await self.spawner.log.write(lambda tx: tx.sessions.put(changed), changed.root_id)
+        actor.replace_record(changed)
+        return actor
+
+    def _give_call(self, record: SessionRecord, request: AgentRequest) -> SessionRecord:
+        """A resumed agent works for this call now; in the background it may use what needs nobody beside it."""
+        options = {**record.options, OPTION: {**record.options[OPTION], "call_id": self.call.call_id}}
+        if request.background:
+            refused = list_refused_in_background(self.parent.shared.registry.tools)
+            options |= {REFUSED_TOOLS: refused, ON_RESTART: "resume"}
+        else:
+            options.pop(REFUSED_TOOLS, None)
+        return replace(record, options=options)
 
     async def _create(self, request: AgentRequest) -> SessionActor:
-        record = await self._build_record(request)
+        record = await ChildBuilder(self.spawner.services, self.parent, self.call).build(request)
+        state: dict[str, Any] | None = None
+        if request.isolated:
+            try:
+                worktree = await make_worktree(self.parent, self.call.turn_id, record.id)
+            except WorktreeRefused as refused:
+                raise AgentRefused(str(refused)) from None
+            record = replace(record, options={**record.options, WORKTREE: worktree.as_json()})
+            state = drop_note(self.parent, record.id)
+        writes = self.parent.journal.writes
 
         def create(tx: Tx) -> None:
             tx.sessions.put(record)
             append_session_event(tx, "session.created", record, Usage(), None)
+            writes.put_state(tx, state)
 
-        await self.spawner.log.write(create, record.root_id)
+        await writes.write(create)
         return await self.spawner.get_actor(record.id)
 
-    async def _build_record(self, request: AgentRequest) -> SessionRecord:
-        """The child session; everything in it is at most what its parent has. Raises AgentRefused."""
-        parent, view = self.parent, self.parent.view
-        kind = next((kind for kind in view.agent_kinds if kind.name == request.kind), None)
-        if kind is None:
-            raise AgentRefused(f"There is no kind of agent {request.kind!r} here.")
-        tools = self._select_tools(kind, request)
-        folder = await self._check_folder(request.folder) if request.folder is not None else parent.view.folder
-        small = self.spawner.services.config().model.small
-        model = choose_agent_model(parent.record.model, request.model or kind.model, small)
-        mode = narrow_mode(narrow_mode(parent.mode, kind.mode), request.mode)
-        narrowed = mode if kind.mode is not None or request.mode is not None else None
-        facts = AgentFacts(
-            kind=kind.name,
-            description=request.description,
-            instructions=kind.instructions,
-            call_id=self.call.call_id,
-            settings_folder=parent.settings_folder,
-            name=request.name,
-            mode=narrowed,
-            # In a worktree there is no other root, for its agents neither.
-            one_folder=request.folder is not None
-            or parent.worktree is not None
-            or (parent.agent is not None and parent.agent.one_folder),
-        )
-        inherited: dict[str, Any] = {
-            name: parent.record.options[name] for name in _INHERITED if name in parent.record.options
-        }
-        on_restart = {"on_restart": "resume"} if request.background else {}
-        limits = {"max_budget_usd": kind.max_budget_usd} if kind.max_budget_usd is not None else {}
-        now = times.now()
-        return SessionRecord(
-            id=new_session_id(),
-            root_id=parent.record.root_id,
-            parent_id=parent.record.id,
-            cwd=folder,
-            model=model,
-            provider=resolve_provider(model),
-            mode=mode,
-            on_ask=parent.on_ask,
-            created_at=now,
-            updated_at=now,
-            title=request.name or request.description,
-            trusted=parent.trusted,
-            directories=parent.directories,
-            options={**inherited, **limits, **on_restart, "tools": tools, OPTION: facts.as_json()},
-        )
 
-    def _select_tools(self, kind: AgentKind, request: AgentRequest) -> list[str]:
-        registry, toolset = self.parent.shared.registry, self.parent.build_toolset()
-        if request.tools is not None and (unknown := registry.find_unknown(request.tools)):
-            raise AgentRefused(f"allowed_tools names tools that there are not: {', '.join(unknown)}.")
-        given = [tool.name for tool in toolset.tools if _may_have(tool, kind, background=request.background)]
-        for wanted in (kind.tools, request.tools):
-            if wanted is not None:
-                names = {toolset.by_name[name].name for name in wanted if name in toolset.by_name}
-                given = [name for name in given if name in names]
-        return given
-
-    async def _check_folder(self, folder: str) -> str:
-        """The folder of `cwd`, which must lie in those of the parent. Raises AgentRefused."""
-        if not folder.startswith("/"):
-            raise AgentRefused(f"cwd {folder!r} is relative. Give the absolute path of a folder.")
-        view = self.parent.view
-
-        def check() -> str | None:
-            real = paths.resolve_path(folder)
-            if not paths.is_inside_any(real, view.real_roots or view.roots):
-                return f"cwd {folder!r} is outside of the folders of this session."
-            return None if os.path.isdir(real) else f"cwd {folder!r} is no folder."
-
-        problem = await read_in_thread(check)
-        if problem is not None:
-            raise AgentRefused(problem)
-        return paths.normalize_path(folder)
-
-
-def _may_have(tool: AnyTool, kind: AgentKind, *, background: bool) -> bool:
-    """Whether an agent of this kind may be given a tool of its parent's at all."""
-    match tool.given_to_agents:
-        case "all":
-            return True
-        case "waited_for":
-            return not background or tool.name.startswith("mcp__")
-        case "if_named":
-            return not background and tool.name in (kind.tools or ())
-        case "none":
-            return False
-        case other:
-            assert_never(other)
+def _build_at_work_refusal(agent_id: SessionId) -> AgentRefused:
+    return AgentRefused(f"The agent {agent_id} is at work: wait for its end.")
 
 
 async def _end_slot_with(actor: SessionActor, turn_id: TurnId, slot: AgentSlot) -> None:

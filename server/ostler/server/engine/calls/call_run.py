@@ -52,6 +52,8 @@ class CallRun:
     partial_output: PartialOutput = field(default_factory=PartialOutput)
     background: BackgroundRequest = field(default_factory=BackgroundRequest)
     """Set when a person wants it to go on in the background."""
+    goes_on: bool = False
+    """It ran when the daemon was killed, and goes on, as what it had started does: an agent."""
     stop_words: str | None = None
     """Why it was stopped, for the model."""
     handle: anyio.TaskHandle[None] | None = None

@@ -117,7 +117,7 @@ class Executor:
             found = parse_call(self._toolset, use, call, spans)
             slot.safe = found.is_safe
             spans.begin("order")
-            run = CallRun(use, slot, found, ask, spans)
+            run = CallRun(use, slot, found, ask, spans, goes_on=call.status == "running")
         self._writer.add(run, known=stored is not None)
         return run
 

@@ -76,7 +76,8 @@ class Pipeline:
                 raise CallFailed(run.stage.problem if isinstance(run.stage, Unusable) else "The call cannot be run.")
             reads = self.session.reads.create_recorder()
             context = self._build_context(run, reads)
-            parsed = await self.authorizer.authorize(run, run.stage, context)
+            # One that goes on was authorized before the daemon was killed.
+            parsed = run.stage if run.goes_on else await self.authorizer.authorize(run, run.stage, context)
             if parsed.changed_by_person or parsed.answer is not None:
                 context = replace(context, changed_by_person=parsed.changed_by_person, answer=parsed.answer)
             return Authorized(parsed, context, reads)
@@ -128,6 +129,8 @@ class Pipeline:
         """Store that the call starts; for one that may change something, wait until that is on the disk."""
         run.spans.begin("run")
         tool, has_effect = parsed.tool, parsed.has_effect()
+        if run.goes_on:
+            return run.reach(Running(parsed.call, tool, parsed.input, has_effect, time.perf_counter()))
         parsed = run.reach(replace(parsed, call=parsed.call.changed(status="running", started_at=times.now())))
         # A read-only call may run twice; a tool that `waits_at_gate` waits later itself, for a write of the same queue.
         waits = has_effect and not (tool.shell.waits_at_gate and not tool.shell.writes_files(parsed.input))
@@ -178,7 +181,7 @@ class Pipeline:
                 SessionTasks(self.session.tasks, scope, run.use.id, self.session.view.background),
                 SessionTodos(self.session, call.turn_id),
                 SessionWorktrees(self.session, call.turn_id),
-                self.session.agents.for_call(self.session, call),
+                self.session.agents.for_call(self.session, call, goes_on=run.goes_on),
                 SessionWeb(self.session),
                 StoredAttachments(self.session.journal),
             ),

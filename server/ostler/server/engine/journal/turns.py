@@ -1,6 +1,6 @@
 """Writes turns: that they are queued, that they start and how they ended, and the input that they take."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ class TurnJournal:
         announced: Sequence[TaskReport] = (),
         first: Message | None = None,
         state: dict[str, Any] | None = None,
+        together: Callable[[Tx], None] | None = None,
     ) -> Turn:
         """Store a turn that begins, with its input; also the start of the model's `first` message, where no hook or ask
         comes before the first request.
@@ -63,6 +64,8 @@ class TurnJournal:
                 tx.turns.hold_input(begun.id, message.id, ends)
             if key is not None:
                 tx.idempotency.remember(key, begun)
+            if together is not None:
+                together(tx)
             return begun
 
         return await self.writes.write(work)

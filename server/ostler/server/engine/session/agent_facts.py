@@ -10,6 +10,8 @@ from ostler.protocol.shapes import AskingAgent
 from ostler.storage.repositories.sessions import SessionRecord
 
 OPTION: Final = "agent"
+REFUSED_TOOLS: Final = "refused_tools"
+"""The option with the tools that an agent is sent, as its prompt cache begins with them, and may not use."""
 _NARROWER: Final[Mapping[Mode, tuple[Mode, ...]]] = {
     "plan": ("plan",),
     "dontAsk": ("dontAsk", "plan"),

@@ -59,6 +59,11 @@ class AgentSlot:
         await self.tree.take()
         self.held = True
 
+    def hold(self) -> None:
+        """Take a place without waiting: of one that works already, as after a restart."""
+        self.tree.taken += 1
+        self.held = True
+
     def end(self) -> None:
         if self.held:
             self.held = False

@@ -15,6 +15,7 @@ from ostler.server.engine.journal.journal import Journal, add_pull_link
 from ostler.server.engine.permissions.decide import PermissionContext
 from ostler.server.engine.permissions.rule_match import list_opened_addresses, make_read_filter
 from ostler.server.engine.session.agent_facts import (
+    REFUSED_TOOLS,
     AgentFacts,
     find_agent_facts,
     find_settings_folder,
@@ -79,7 +80,9 @@ class AgentSource(Protocol):
         """The kinds that a session may start; none where it is too deep down."""
         ...
 
-    def for_call(self, parent: "LiveSession", call: Call) -> Agents: ...
+    def for_call(self, parent: "LiveSession", call: Call, *, goes_on: bool) -> Agents:
+        """`goes_on`: the call ran when the daemon was killed, and waits for what it has started."""
+        ...
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -329,7 +332,9 @@ class LiveSession:
     def _select_tools(self, view: SessionView) -> ToolSet:
         wanted = self.record.options.get("tools")
         wanted = "full" if wanted is None else wanted  # an empty list is no preset
-        return self.shared.registry.for_session(wanted, self.rules.list_denied_tools(), view)
+        found = self.shared.registry.for_session(wanted, self.rules.list_denied_tools(), view)
+        refused = self.record.options.get(REFUSED_TOOLS)
+        return replace(found, refused=frozenset(refused)) if refused else found
 
     def apply_change(self, change: Change) -> None:
         """Apply what a call has changed for the calls and the clients that come after it."""

@@ -125,29 +125,23 @@ class TaskRegistry:
             await source.discard()
             raise
 
-    async def watch_agent(
-        self, scope: Scope, source: TaskSource, call: Call, description: str, agent_id: SessionId
-    ) -> RunningTask:
-        """The same for an agent: its output is its report."""
+    def build_agent_task(
+        self, scope: Scope, call: Call, description: str, agent_id: SessionId, output: str
+    ) -> TaskRecord:
+        """The same for an agent, whose output is its report: to be stored by `put_task`, then watched by `watch`."""
         task = self._build_task(scope, "local_agent", call.call_id, call.tool_use_id, description)
-        record = TaskRecord(task.changed(agent_id=agent_id), scope.turn_id, output=source.output.path)
-        return await self._begin(RunningTask(record, source, scope, self.log))
+        return TaskRecord(task.changed(agent_id=agent_id), scope.turn_id, output=output)
 
     async def _begin(self, begun: RunningTask) -> RunningTask:
-        record, scope = begun.record, begun.scope
-
-        def work(tx: Tx) -> None:
-            tx.tasks.put(replace(record, cursor=tx.next_cursor))
-            if record.pid is not None and record.start_time is not None:
-                # In the same transaction: the process of a task is not killed as left over after a restart.
-                tx.processes.drop(record.pid, record.start_time)
-            tx.append("task.started", scope, data=TaskData(task=record.task))
-
         # Shielded: where the call is cancelled meanwhile, the task would be stored and not watched.
         with anyio.CancelScope(shield=True):
-            await self.log.write(work, scope.root_id)
+            await self.log.write(lambda tx: put_task(tx, begun.record, begun.scope), begun.scope.root_id)
+        return self.watch(begun)
+
+    def watch(self, begun: RunningTask) -> RunningTask:
+        """Watch a task that is stored; it is stopped at once where its turn was stopped with its tasks."""
         self.start_watching(begun)
-        if scope.turn_id in self._stopped_turns:
+        if begun.scope.turn_id in self._stopped_turns:
             begun.stop(STOPPED_WITH_TURN)
         return begun
 
@@ -364,6 +358,15 @@ class TaskRegistry:
         for session_id in wanted:
             self.notifications.forget(session_id)
         await change_in_thread(remove_output_files, [record.output for record in records if record.output is not None])
+
+
+def put_task(tx: Tx, record: TaskRecord, scope: Scope) -> None:
+    """Store a task that begins, and announce it."""
+    tx.tasks.put(replace(record, cursor=tx.next_cursor))
+    if record.pid is not None and record.start_time is not None:
+        # In the same transaction: the process of a task is not killed as left over after a restart.
+        tx.processes.drop(record.pid, record.start_time)
+    tx.append("task.started", scope, data=TaskData(task=record.task))
 
 
 def _find_folder(snapshot: Snapshot, session_id: SessionId) -> str:

@@ -12,6 +12,7 @@ from ostler.protocol.turn import TurnOptions
 from ostler.server.config.credentials import Credentials
 from ostler.server.models.provider import Provider
 from ostler.server.observability.metrics import ToolCounts
+from ostler.storage import Tx
 from ostler.storage.repositories.idempotency import Key
 
 
@@ -26,6 +27,8 @@ class TurnRequest:
     key: Key | None = None
     by_model: bool = False
     """The input is a model's, for an agent, and is taken as it is."""
+    together: Callable[[Tx], None] | None = None
+    """Stored in one unit of work with the start of the turn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,13 +116,31 @@ class SessionWorktrees:
 
         Else it is kept, also where git cannot tell. Null: it was given none.
         """
-        worktree = self.session.worktree
-        if worktree is None or not worktree.isolates:
+        worktree = self._find_isolating()
+        if worktree is None:
             return None
         with contextlib.suppress(GitFailed):
             if not await change_in_thread(inspect_worktree, worktree):
                 await self._fire_remove(worktree)
         return await change_in_thread(finish_worktree, worktree, self.session.shared.umask)
+
+    def _find_isolating(self) -> Worktree | None:
+        """The worktree that the session was given as an agent, also while it is in one that it has entered."""
+        worktree = self.session.worktree
+        if worktree is not None and not worktree.isolates:
+            stored = (self.session.state.get(_BEFORE) or {}).get(WORKTREE)
+            worktree = Worktree.from_json(stored) if stored is not None else None
+        # That of its parent is its parent's to end.
+        return worktree if worktree is not None and worktree.owner == self.session.record.id else None
+
+    async def renew(self) -> None:
+        """An agent goes on whose worktree was removed, as nothing was changed in it: another one takes its place."""
+        worktree = self._find_isolating()
+        if worktree is None or await read_in_thread(os.path.isdir, worktree.path):
+            return
+        made = await self._make(worktree.main, None, self.session.record.id)
+        state = {**_drop(self.session.state, _BEFORE), _SHELL_FOLDER: made.path}
+        await self._move(replace(made, isolates=True).as_json(), state)
 
     # Making one.
 
