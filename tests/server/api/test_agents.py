@@ -51,7 +51,7 @@ def test_kinds_are_listed_with_their_files_and_what_is_wrong(harness: Harness, t
     driver = harness.open_session(folder=tmp_path, trust=True)
     found = harness.daemon.call("agent/list", session_id=driver.id)
     names = [kind["name"] for kind in found["kinds"]]
-    assert names == ["general-purpose", "Explore", "Plan", "Bash", "guide", "statusline-setup", "good"]
+    assert names == ["general-purpose", "Explore", "Plan", "Bash", "guide", "statusline-setup", "fork", "good"]
     assert found["kinds"][-1] == {
         "name": "good",
         "description": "d",

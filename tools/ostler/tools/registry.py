@@ -85,11 +85,13 @@ class ToolSet:
         """The tool by its name or alias, or a message for the model about why there is none."""
         tool = self.by_name.get(name)
         if tool is not None and tool.name in self.refused:
-            return f"The tool {tool.name} is not for you: you work for another session. Do without, or report back."
+            return _refuse(tool)
         if tool is not None:
             return tool
         for absent in self.unavailable.values():
             if name == absent.tool.name or name in absent.tool.aliases:
+                if absent.tool.name in self.refused:
+                    return _refuse(absent.tool)
                 return f"The tool {absent.tool.name} cannot be used here: {absent.reason}."
         return f"There is no tool {name[:100]!r}. {self._suggest_names(name[:100])}"
 
@@ -101,6 +103,10 @@ class ToolSet:
         known = [tool.name for tool in self.tools]
         more = f" and {len(known) - _MAX_LISTED} more" if len(known) > _MAX_LISTED else ""
         return f"The tools are: {', '.join(known[:_MAX_LISTED]) or 'none'}{more}."
+
+
+def _refuse(tool: AnyTool) -> str:
+    return f"The tool {tool.name} is not for you: you work for another session. Do without, or report back."
 
 
 def _explain_missing(

@@ -6,6 +6,8 @@ from typing import Final
 
 from ostler.tools.services import AgentKind
 
+FORK: Final = "fork"
+"""The kind of agent that begins with all that its parent knows."""
 FAST_MODEL: Final = "fast"
 """As the model of a kind: the small model that goes with the session's."""
 _LOOKERS: Final = ("Read", "Grep", "Glob", "Bash")
@@ -55,7 +57,18 @@ def load_built_in_kinds() -> tuple[AgentKind, ...]:
             _read_text("statusline-setup"),
             tools=("Read", "Edit"),
         ),
+        AgentKind(
+            FORK,
+            "You, with all that you know by now, for a part that needs much of it. Its model and tools are yours; what "
+            "agents may not use is refused to it. Say only what is to be done.",
+            _read_text("fork"),
+        ),
     )
+
+
+def render_fork() -> str:
+    """What a fork is told before its prompt: its system prompt is its parent's."""
+    return _read_text("fork")
 
 
 def render_role(instructions: str) -> str:

@@ -13,6 +13,7 @@ from ostler.protocol.shapes import Call, Usage
 from ostler.protocol.turn import TurnOptions
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.agents.child_session import ON_RESTART, ChildBuilder, list_refused_in_background
+from ostler.server.engine.agents.fork import Fork
 from ostler.server.engine.agents.queue import AgentQueue
 from ostler.server.engine.agents.running_agent import AgentTaskSource, RunningAgent
 from ostler.server.engine.agents.takeover import INTERRUPTED_BEFORE, find_started
@@ -27,7 +28,7 @@ from ostler.server.engine.turn.options import TurnRequest, TurnServices
 from ostler.server.engine.worktrees.agent_worktrees import drop_note, make_worktree
 from ostler.server.engine.worktrees.session_worktrees import SessionWorktrees
 from ostler.server.events.event_log import EventLog
-from ostler.server.prompt.agent_kinds import load_built_in_kinds
+from ostler.server.prompt.agent_kinds import FORK, load_built_in_kinds, render_fork
 from ostler.server.settings import resolve_agents
 from ostler.storage import Scope, Tx
 from ostler.storage.repositories.sessions import WORKTREE, SessionRecord
@@ -248,7 +249,9 @@ class CallAgents:
         slot: AgentSlot,
         together: Callable[[Tx], None] | None = None,
     ) -> RunningAgent:
-        options = TurnOptions(input=request.prompt, max_requests=request.max_requests)
+        forked = request.kind == FORK and request.resume is None
+        prompt = f"{render_fork()}\n\n{request.prompt}" if forked else request.prompt
+        options = TurnOptions(input=prompt, max_requests=request.max_requests)
         wanted = TurnRequest(options, on_ask=self.parent.turn_on_ask, by_model=True, together=together)
         try:
             turn = await actor.start(wanted)
@@ -281,14 +284,18 @@ class CallAgents:
         """A resumed agent works for this call now; in the background it may use what needs nobody beside it."""
         options = {**record.options, OPTION: {**record.options[OPTION], "call_id": self.call.call_id}}
         if request.background:
-            refused = list_refused_in_background(self.parent.shared.registry.tools)
+            before = options.get(REFUSED_TOOLS, [])
+            refused = sorted({*before, *list_refused_in_background(self.parent.shared.registry.tools)})
             options |= {REFUSED_TOOLS: refused, ON_RESTART: "resume"}
-        else:
+        elif options[OPTION]["kind"] != FORK:
             options.pop(REFUSED_TOOLS, None)
         return replace(record, options=options)
 
     async def _create(self, request: AgentRequest) -> SessionActor:
         record = await ChildBuilder(self.spawner.services, self.parent, self.call).build(request)
+        fork = await self._find_fork(request)
+        if fork is not None:
+            record = fork.change_record(record, request)
         state: dict[str, Any] | None = None
         if request.isolated:
             try:
@@ -303,9 +310,20 @@ class CallAgents:
             tx.sessions.put(record)
             append_session_event(tx, "session.created", record, Usage(), None)
             writes.put_state(tx, state)
+            if fork is not None:
+                fork.copy(tx, record)
 
         await writes.write(create)
         return await self.spawner.get_actor(record.id)
+
+    async def _find_fork(self, request: AgentRequest) -> Fork | None:
+        """What a fork takes over; None for an agent of another kind."""
+        if request.kind != FORK:
+            return None
+        run = (await self.spawner.get_actor(self.parent.record.id)).run
+        if run is None:  # it was given up meanwhile, and its call with it
+            raise AgentRefused("There is no turn to fork from.")
+        return Fork(self.parent, run, self.call)
 
 
 def _build_at_work_refusal(agent_id: SessionId) -> AgentRefused:

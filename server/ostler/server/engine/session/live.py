@@ -140,6 +140,11 @@ class LiveSession:
         return find_agent_facts(self.record)
 
     @property
+    def forked_messages(self) -> int:
+        """How many messages a fork began with: its input is a part of the last one."""
+        return int(self.state.get("forked_messages", 0))
+
+    @property
     def settings_folder(self) -> str:
         """The folder whose settings hold: of an agent that of the session at the top."""
         return find_settings_folder(self.record)

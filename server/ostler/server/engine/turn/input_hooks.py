@@ -58,7 +58,7 @@ async def run_input_hooks(
 ) -> tuple[tuple[str, ...], str | None]:
     """Run SessionStart and UserPromptSubmit hooks; returns their context for the model, and why input is blocked."""
     context: tuple[str, ...] = ()
-    if (agent := session.agent) is not None and len(session.history) <= 1:
+    if (agent := session.agent) is not None and len(session.history) <= max(1, session.forked_messages):
         outcome = await hooks.fire("SubagentStart", agent_id=session.record.id, agent_type=agent.kind)
         return outcome.context, outcome.stop
     if not session.start_hooks_fired:

@@ -1,5 +1,6 @@
 """The prompt prefix: the system prompt and the tools that every request begins with, the same bytes each time."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,6 +27,15 @@ class Prefix:
         """An estimate of what it takes of the window."""
         return (len(self.system) + len(self.tools_with_extras if with_extras else self.tools)) // BYTES_PER_TOKEN
 
+    def as_json(self) -> dict[str, str]:
+        """Its tools, for a session that is to send the same ones."""
+        return {"plain": self.tools.decode(), "with_extras": self.tools_with_extras.decode()}
+
+
+def repeat_prefix(system: str, tools: Mapping[str, str]) -> Prefix:
+    """The prefix of a fork: with the tools as its parent sent them."""
+    return Prefix(_encode_system(system), tools["plain"].encode(), tools["with_extras"].encode())
+
 
 def make_prefix(system: str, toolset: ToolSet, view: SessionView) -> Prefix:
     """Build the prefix, with two of the four cache breakpoints: on the last built-in tool, and on the system prompt."""
@@ -46,9 +56,11 @@ def make_prefix(system: str, toolset: ToolSet, view: SessionView) -> Prefix:
     if last_built_in >= 0:
         tools[last_built_in] = tools[last_built_in] | _CACHED
         with_extras[last_built_in] = with_extras[last_built_in] | _CACHED
-    return Prefix(
-        orjson.dumps([{"type": "text", "text": system, **_CACHED}]), orjson.dumps(tools), orjson.dumps(with_extras)
-    )
+    return Prefix(_encode_system(system), orjson.dumps(tools), orjson.dumps(with_extras))
+
+
+def _encode_system(system: str) -> bytes:
+    return orjson.dumps([{"type": "text", "text": system, **_CACHED}])
 
 
 def _build_extras(tool: AnyTool, schema: dict[str, Any], allowance: Allowance) -> dict[str, Any]:

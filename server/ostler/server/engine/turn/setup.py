@@ -22,7 +22,7 @@ from ostler.server.engine.todos.reminders import describe_edits
 from ostler.server.engine.turn.environment_updates import build_input_state, load_sent_facts
 from ostler.server.engine.turn.limits import Limits
 from ostler.server.engine.turn.options import TurnServices, TurnSettings
-from ostler.server.engine.turn.prompt_prefix import Prefix, make_prefix
+from ostler.server.engine.turn.prompt_prefix import Prefix, make_prefix, repeat_prefix
 from ostler.server.prompt.agent_kinds import render_role
 from ostler.server.prompt.environment import EnvironmentFacts
 from ostler.server.prompt.memory import find_folders, render_memory
@@ -101,7 +101,9 @@ class TurnSetup:
         state = {**self.live.state, "system": system, **build_input_state(self.live, facts)}
         if answers:
             state["structured_output"] = True  # once sent, the tool stays
-        return toolset, make_prefix(system, toolset, self.live.view), state
+        sent: dict[str, str] | None = self.live.state.get("sent_tools")
+        prefix = repeat_prefix(system, sent) if sent is not None else make_prefix(system, toolset, self.live.view)
+        return toolset, prefix, state
 
     async def _add_memory(self, system: str) -> str:
         """The prompt with the indexes of memory notes; the project's only where the folder is trusted."""
@@ -141,7 +143,7 @@ class TurnSetup:
         live, hooks = self.live, self.live.hooks
         if Limits(live, self.services, settings).check(turn, settings.model) is not None:
             return False
-        if live.agent is not None and not len(live.history):
+        if live.agent is not None and len(live.history) <= live.forked_messages:
             return is_trust_settled(live) and not hooks.has_hooks_for("SubagentStart")
         has_hooks = hooks.has_hooks_for("UserPromptSubmit") or (
             not live.start_hooks_fired and hooks.has_hooks_for("SessionStart")
