@@ -132,6 +132,8 @@ class Agents(Section):
     """How many may work at once below one session; the others wait in order. One that waits does not count."""
     background_seconds: Annotated[float, Field(gt=0, le=86_400)] = 120
     """How long a call waits for its agent before that goes on in the background; not where nobody is asked."""
+    stall_seconds: Annotated[float, Field(gt=0, le=86_400)] = 600
+    """After how long an agent in which nothing happens is named to people and to the model, who may end it."""
 
 
 class Asks(Section):

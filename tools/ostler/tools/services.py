@@ -445,7 +445,8 @@ class AgentProgress:
     """What it has said last."""
     call: str | None = None
     """What it does now, in one line."""
-    status: Literal["queued", "running"] = "running"
+    status: Literal["queued", "running", "stalled"] = "running"
+    """`stalled`: nothing has happened in it for long, as `text` says."""
 
 
 AgentStatus = Literal["completed", "failed", "interrupted"]

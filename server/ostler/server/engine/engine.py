@@ -5,6 +5,7 @@ import time
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -150,7 +151,7 @@ class Engine:
                 self._forget(session_id)
 
     async def _resume_agent(self, record: TaskRecord) -> AgentTaskSource | None:
-        return await self.agents.resume_task(record)
+        return await self.agents.resume_task(record, partial(self.tasks.tell_of_stall, record.task))
 
     def _is_in_charge(self, live: LiveSession) -> bool:
         actor = self._actors.get(live.record.id)

@@ -18,6 +18,7 @@ from ostler.protocol.errors import ProtocolError
 from ostler.protocol.events import EVENT_TYPES, MessageDelta, ToolProgress
 from ostler.protocol.ids import Cursor, SessionId
 from ostler.protocol.wire import Shape
+from ostler.server.events.activity import Activity
 from ostler.server.events.frames import Frame, build_stored_frame, build_transient_frame
 from ostler.server.events.partial_messages import PartialMessages
 from ostler.server.events.running_calls import RunningCalls
@@ -40,6 +41,7 @@ class EventLog:
         """The last stored event that was published."""
         self.partial_messages = PartialMessages()
         self.running_calls = RunningCalls()
+        self.activity = Activity()
         self.subscribers: set[Subscriber] = set()
         self.followers: list[Callable[[LoggedEvent], None]] = []
         """Called with every stored event, before the subscribers get it."""
@@ -140,6 +142,7 @@ class EventLog:
             self._advanced = None
         self.partial_messages.track_event(event)
         self.running_calls.track_event(event)
+        self.activity.note(event.session_id)
         for follow in self.followers:
             follow(event)
         if event.type == "session.created":
@@ -153,6 +156,7 @@ class EventLog:
             self.partial_messages.track_delta(scope.session_id, data, encoded)
         elif isinstance(data, ToolProgress):
             self.running_calls.track_progress(scope, data)
+        self.activity.note_transient(scope.session_id, data)
         self._broadcast(build_transient_frame(kind, scope, encoded, self.head))
 
     def _broadcast(self, frame: Frame) -> None:

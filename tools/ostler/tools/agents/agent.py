@@ -157,7 +157,7 @@ class Agent(Tool[AgentInput, AgentOutput | AgentStarted]):
             said = f": {progress.text}" if progress.text else ""
             if progress.agent_id is not None:
                 context.partial_output.text = f"agent {progress.agent_id}{said}"
-            if progress.elapsed_ms >= _PROGRESS_AFTER_MS:
+            if progress.elapsed_ms >= _PROGRESS_AFTER_MS or progress.status == "stalled":
                 data = {
                     "agent_id": progress.agent_id,
                     "status": progress.status,

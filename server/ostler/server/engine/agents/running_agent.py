@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import anyio
@@ -13,6 +14,8 @@ from ostler.protocol.ids import SessionId, TurnId
 from ostler.protocol.shapes import Task, Turn
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.agents.outcome import build_outcome
+from ostler.server.engine.agents.stall import describe_stall, tell_people, watch_for_stalls
+from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.turn_state import BY_PARENT
 from ostler.server.engine.tasks import outcome as task_outcome
 from ostler.server.engine.worktrees.session_worktrees import SessionWorktrees
@@ -36,6 +39,7 @@ class RunningAgent:
     get_actor: Callable[[SessionId], Awaitable[SessionActor]]
     agent_id: SessionId
     turn_id: TurnId
+    get_stall_seconds: Callable[[], float]
     actor: SessionActor | None = None
     """Its session in memory, once that was looked for."""
     began: float = field(default_factory=time.monotonic)
@@ -47,6 +51,7 @@ class RunningAgent:
         ended: list[AgentOutcome] = []
         async with anyio.create_task_group() as group:
             group.start_soon(self._report_now_and_then, report)
+            group.start_soon(self.watch_for_stalls, partial(self._tell_of_stall, report))
             ended.append(await self.wait_for_end())
             group.cancel_scope.cancel()
         return ended[0]
@@ -106,6 +111,22 @@ class RunningAgent:
                 calls, text, call = run.state.turn.tool_calls, run.last_text, run.describe_call()
                 report(AgentProgress(self.agent_id, self._measure_ms(), calls, text, call))
 
+    async def watch_for_stalls(self, tell: Callable[[LiveSession, str], None]) -> None:
+        """Tell, in a sentence, each time that it has made no progress for too long."""
+
+        def describe(live: LiveSession, seconds: int) -> None:
+            run = self.actor.run if self.actor is not None else None
+            tell(live, describe_stall(live, seconds, run.describe_call() if run is not None else None))
+
+        find_actor = lambda: self.actor  # noqa: E731 - it is loaded again in between
+        await watch_for_stalls(self.log.activity, self.agent_id, self.get_stall_seconds, find_actor, describe)
+
+    def _tell_of_stall(self, report: Callable[[AgentProgress], None], live: LiveSession, words: str) -> None:
+        tell_people(live, words, f"Its call waits for it; to end it, interrupt the turn {self.turn_id}.")
+        run = self.actor.run if self.actor is not None else None
+        calls = run.state.turn.tool_calls if run is not None else 0
+        report(AgentProgress(self.agent_id, self._measure_ms(), calls, words, status="stalled"))
+
     def _measure_ms(self) -> int:
         return int((time.monotonic() - self.began) * 1000)
 
@@ -116,6 +137,8 @@ class AgentTaskSource:
 
     agent: RunningAgent
     output: OutputFile
+    tell_model: Callable[[str], None]
+    """Of an agent that makes no progress; the model may end it."""
     _outcome: AgentOutcome | None = None
 
     @property
@@ -123,7 +146,14 @@ class AgentTaskSource:
         return self._outcome is not None
 
     async def wait(self) -> None:
-        await self._keep(await self.agent.wait_for_end())
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.agent.watch_for_stalls, self._tell_of_stall)
+            await self._keep(await self.agent.wait_for_end())
+            group.cancel_scope.cancel()
+
+    def _tell_of_stall(self, live: LiveSession, words: str) -> None:
+        tell_people(live, words, "`ostler tasks` shows its task, and `ostler tasks stop` ends it.")
+        self.tell_model(words)
 
     async def end(self) -> None:
         if self._outcome is None and (stopped := await self.agent.stop()) is not None:

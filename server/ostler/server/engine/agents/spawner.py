@@ -3,6 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -79,7 +80,7 @@ class AgentSpawner:
             del self._trees[known]
         return self._trees.setdefault(root_id, TreeSlots(lambda: self.services.config().agents.max_running))
 
-    async def resume_task(self, record: TaskRecord) -> AgentTaskSource | None:
+    async def resume_task(self, record: TaskRecord, tell_model: Callable[[str], None]) -> AgentTaskSource | None:
         """Follow an agent on that an earlier daemon started; None where the task is none, or its agent is gone."""
         agent_id, path = record.task.agent_id, record.output
         if agent_id is None or path is None:
@@ -89,10 +90,11 @@ class AgentSpawner:
         if not begun:
             return None
         output = await read_in_thread(open_or_create, path)
-        return AgentTaskSource(self.follow(agent_id, begun[-1].id), output)
+        return AgentTaskSource(self.follow(agent_id, begun[-1].id), output, tell_model)
 
     def follow(self, agent_id: SessionId, turn_id: TurnId, actor: SessionActor | None = None) -> RunningAgent:
-        return RunningAgent(self.log, self.get_actor, agent_id, turn_id, actor)
+        get_seconds = lambda: self.services.config().agents.stall_seconds  # noqa: E731 - it may change
+        return RunningAgent(self.log, self.get_actor, agent_id, turn_id, get_seconds, actor)
 
     def hold_slot(self, live: LiveSession) -> AgentSlot:
         """The place of an agent that was at work when the daemon was killed, or its session given up."""
@@ -209,7 +211,7 @@ class CallAgents:
         raise AssertionError("nobody cancels that scope")
 
     def _watch(self, task: TaskRecord, agent: RunningAgent, output: OutputFile) -> AgentLaunched:
-        source = AgentTaskSource(agent, output)
+        source = AgentTaskSource(agent, output, partial(self.parent.tasks.tell_of_stall, task.task))
         self.parent.tasks.watch(RunningTask(task, source, self._scope, self.spawner.log))
         return AgentLaunched(agent.agent_id, task.task.id)
 

@@ -148,6 +148,13 @@ def build_end_notification(task: Task) -> Notification:
     return Notification(wrap_note(text), TaskReport(task.id))
 
 
+def build_stall_notification(task: Task, words: str) -> Notification:
+    """Of an agent that makes no progress; it goes on."""
+    said = quote_line(words, 500)
+    text = f"{said}\nIts task is {task.id}. TaskStop ends it; where that is to be expected, leave it."
+    return Notification(wrap_note(text), TaskReport(task.id, heard_bytes=0))
+
+
 def quote_line(text: str, most: int) -> str:
     """One line that cannot pass for a tag of ours, whatever a command or a file prints."""
     return one_line(text, most).replace("<ostler-", "< ostler-").replace("</ostler-", "< /ostler-")

@@ -23,7 +23,13 @@ from ostler.server.engine.tasks.command_source import CommandSource
 from ostler.server.engine.tasks.git_effects import FindActor, find_git_change, link_pull
 from ostler.server.engine.tasks.mcp_resource_source import McpResourceSource
 from ostler.server.engine.tasks.monitor import build_monitor
-from ostler.server.engine.tasks.notifications import AGENT_LETTER, Notification, Notifications, build_end_notification
+from ostler.server.engine.tasks.notifications import (
+    AGENT_LETTER,
+    Notification,
+    Notifications,
+    build_end_notification,
+    build_stall_notification,
+)
 from ostler.server.engine.tasks.output_files import OutputPart, read_ending, read_part, remove_output_files
 from ostler.server.engine.tasks.running_task import RunningTask, TaskSource
 from ostler.server.events.event_log import EventLog
@@ -234,6 +240,10 @@ class TaskRegistry:
         for each in notifications:
             self.notifications.add(session_id, each)
         self.on_notification(session_id)
+
+    def tell_of_stall(self, task: Task, words: str) -> None:
+        """The model is told of an agent that makes no progress."""
+        self._notify(task.session_id, [build_stall_notification(task, words)])
 
     async def read_remaining_lines(self, record: TaskRecord) -> None:
         """Send notifications of the lines that a monitor which is gone has not read."""
