@@ -15,7 +15,7 @@ from ostler.protocol.config import Config
 from ostler.protocol.errors import ProtocolError
 from ostler.protocol.ids import SessionId
 from ostler.protocol.shapes import Call
-from ostler.server.engine.agents.takeover import list_children_ids, list_worktrees_to_end
+from ostler.server.engine.agent_outcomes.takeover import list_children_ids, list_worktrees_to_end
 from ostler.server.engine.background import end_left_over_processes
 from ostler.server.engine.calls.result_limits import fit_message
 from ostler.server.engine.recovery import RecoveryEnding, settle_session

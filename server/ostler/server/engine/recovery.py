@@ -26,7 +26,7 @@ from ostler.protocol.events import MessageData, TurnData
 from ostler.protocol.ids import CallId, SessionId, call_id, new_message_id
 from ostler.protocol.session import SessionStatus
 from ostler.protocol.shapes import Ask, Call, Message, Turn
-from ostler.server.engine.agents.takeover import INTERRUPTED_BEFORE, complete_call, find_started
+from ostler.server.engine.agent_outcomes.takeover import INTERRUPTED_BEFORE, complete_call, find_started
 from ostler.server.engine.calls.executor import OUTCOME_UNKNOWN
 from ostler.server.engine.journal.session_view import store_session
 from ostler.server.engine.loading import extract_message_text, read_paused_text

@@ -40,7 +40,7 @@ class ChildBuilder:
         folder = await self._check_folder(request.folder) if request.folder is not None else parent.view.folder
         small = self.services.config().model.small
         model = choose_agent_model(parent.record.model, request.model or kind.model, small)
-        self._check_budget(kind, model)
+        self._check_price(kind, model)
         mode = narrow_mode(narrow_mode(parent.mode, kind.mode), request.mode)
         narrowed = mode if kind.mode is not None or request.mode is not None else None
         facts = AgentFacts(
@@ -90,7 +90,7 @@ class ChildBuilder:
                 given = [name for name in given if name in names]
         return given
 
-    def _check_budget(self, kind: AgentKind, model: str) -> None:
+    def _check_price(self, kind: AgentKind, model: str) -> None:
         """Before there is a session that could not begin."""
         if kind.max_budget_usd is not None and self.services.cost(model, Usage()) is None:
             raise AgentRefused(

@@ -13,7 +13,7 @@ from ostler.protocol.errors import ProtocolError
 from ostler.protocol.ids import SessionId, TurnId
 from ostler.protocol.shapes import Task, Turn
 from ostler.server.engine.actor import SessionActor
-from ostler.server.engine.agents.outcome import build_outcome
+from ostler.server.engine.agent_outcomes.outcome import build_outcome
 from ostler.server.engine.agents.stall import describe_stall, tell_people, watch_for_stalls
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.turn_state import BY_PARENT

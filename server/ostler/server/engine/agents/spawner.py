@@ -13,11 +13,11 @@ from ostler.protocol.ids import SessionId, TurnId
 from ostler.protocol.shapes import Call, Usage
 from ostler.protocol.turn import TurnOptions
 from ostler.server.engine.actor import SessionActor
+from ostler.server.engine.agent_outcomes.takeover import INTERRUPTED_BEFORE, find_started
 from ostler.server.engine.agents.child_session import ON_RESTART, ChildBuilder, list_refused_in_background
 from ostler.server.engine.agents.fork import Fork
 from ostler.server.engine.agents.queue import AgentQueue
 from ostler.server.engine.agents.running_agent import AgentTaskSource, RunningAgent
-from ostler.server.engine.agents.takeover import INTERRUPTED_BEFORE, find_started
 from ostler.server.engine.journal.session_view import append_session_event
 from ostler.server.engine.session.agent_facts import OPTION, REFUSED_TOOLS
 from ostler.server.engine.session.agent_slots import AgentSlot, TreeSlots

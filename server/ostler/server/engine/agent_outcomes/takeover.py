@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ostler.protocol.ids import CallId, SessionId
 from ostler.protocol.shapes import Call, Task, Turn
-from ostler.server.engine.agents.outcome import build_outcome
+from ostler.server.engine.agent_outcomes.outcome import build_outcome
 from ostler.server.engine.session.agent_facts import find_agent_facts
 from ostler.server.worktrees.worktree import Worktree, WorktreeOutcome
 from ostler.storage import Snapshot
