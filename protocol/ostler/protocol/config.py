@@ -54,6 +54,8 @@ class Limits(Section):
     """Events that wait for one slow reader before it is cut."""
     queue_bytes: Annotated[int, Field(ge=65_536, le=1_073_741_824)] = 2 * 1024 * 1024
     """Bytes of events that wait for one slow reader before it is cut."""
+    running_turns: Annotated[int, Field(ge=1, le=10_000)] = 200
+    """Turns that run at once; further ones are queued. Those of agents do not count, nor one that waits for an ask."""
     pending_writes: Annotated[int, Field(ge=16, le=1_000_000)] = 10_000
     """Writes that wait for the disk before new ones are refused as `overloaded`."""
     header_bytes: Annotated[int, Field(ge=4096, le=1_048_576)] = 64 * 1024

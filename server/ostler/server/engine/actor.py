@@ -25,6 +25,7 @@ from ostler.server.engine.calls.call_run import CallRun
 from ostler.server.engine.calls.executor import Executor
 from ostler.server.engine.calls.stages import Parsed, Running
 from ostler.server.engine.loading import StoredSession
+from ostler.server.engine.session.agent_slots import AgentSlot, TreeSlots
 from ostler.server.engine.session.effective_settings import enter_mode
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.settings_loader import SettingsLoader
@@ -63,6 +64,8 @@ class SessionActor:
     on_failure: Callable[["SessionActor", Exception], None]
     settings_loader: SettingsLoader
     last_reason: str | None
+    turn_slots: TreeSlots
+    """The places for turns of people's sessions in the daemon."""
     run: TurnLoop | None = None
     """The turn that runs or waits."""
     used_at: float = field(default_factory=time.monotonic)
@@ -77,6 +80,10 @@ class SessionActor:
     _queued: int = 0
     _compacting: anyio.CancelScope | None = None
     """While the conversation is being compacted between two turns."""
+    _waits_for_slot: bool = False
+    """As many turns run as may: the next one begins when its place is free."""
+    _wakes_with_slot: bool = False
+    """It begins for notifications then, where nothing else waits."""
     _stopping: bool = False
     """No more turns begin: the session is about to be deleted."""
 
@@ -89,7 +96,8 @@ class SessionActor:
 
     @property
     def evictable(self) -> bool:
-        return self.run is None and not self.lock.locked() and self._compacting is None
+        busy = self.lock.locked() or self._waits_for_slot or self._compacting is not None
+        return self.run is None and not busy
 
     # Methods of the protocol.
 
@@ -107,20 +115,24 @@ class SessionActor:
             self.turn_setup.check(start.options)
             settings = self.turn_setup.build_settings(start.options, start.on_ask)
             blocks = await self._read_input(start)
+            waits = self._waits_for_slot or (self.run is None and not self._take_slot())
             if self.run is not None and not start.queue:
                 turn_id = self.run.turn.id
                 raise TurnRunning(f"The turn {turn_id} runs. Wait, steer it, or queue behind it.", turn_id=turn_id)
             turn = Turn(id=new_turn_id(), session_id=self.record.id, status="queued", cursor=Cursor(0))
             stored = {**asdict(settings), "input": blocks, "mode": start.options.mode}
-            if self.run is not None:
+            if self.run is not None or waits:
                 if self._queued >= MAX_WAITING:
                     raise Overloaded(f"{self._queued} turns wait in this session already.", retry_after_ms=1000)
                 queued = await self.live.journal.turns.queue(turn, stored, start.key)
                 self._queued += queued.id == turn.id  # not where the same key was used before
                 return queued
-            return await self._begin_turn(
-                turn, blocks, settings, start.options.mode, stored, start.key, together=start.together
-            )
+            try:
+                return await self._begin_turn(
+                    turn, blocks, settings, start.options.mode, stored, start.key, together=start.together
+                )
+            finally:
+                self._end_unused_slot()
 
     async def _find_earlier(self, key: Key) -> Turn | None:
         answer = await self.live.journal.log.read(lambda snapshot: snapshot.idempotency.find_answer(key))
@@ -308,6 +320,42 @@ class SessionActor:
         changed = enter_mode(self.live.record, mode)
         self.live.record = await self.live.journal.change_session(mode=changed.mode, options=changed.options)
 
+    # Its place among the turns of the daemon; an agent has one among those of its tree.
+
+    def _take_slot(self) -> bool:
+        """Whether a turn may begin now; else the next one begins when there is a place."""
+        if self.record.parent_id is not None:
+            return True
+        slot = AgentSlot(self.turn_slots)
+        if slot.take_at_once():
+            self.live.slot = slot
+            return True
+        if not self._waits_for_slot:
+            self._waits_for_slot = True
+            self.group.start_soon(self._begin_with_slot, slot)
+        return False
+
+    def _may_begin(self) -> bool:
+        """Whether it has a place, or gets one now."""
+        return self.live.slot is not None or (not self._waits_for_slot and self._take_slot())
+
+    def _pass_slot_on(self) -> None:
+        """Others wait: its next turn comes after theirs."""
+        if self.record.parent_id is None and self.live.slot is not None:
+            self.live.slot.end()
+            self.live.slot = None
+
+    async def _begin_with_slot(self, slot: AgentSlot) -> None:
+        await slot.take()
+        self.live.slot, self._waits_for_slot = slot, False
+        await self._begin_next_guarded()
+        self._end_unused_slot()
+
+    def _end_unused_slot(self) -> None:
+        if self.run is None and self.record.parent_id is None and self.live.slot is not None:
+            self.live.slot.end()
+            self.live.slot = None
+
     # Running turns, one after the other.
 
     def _launch(self, run: TurnLoop) -> None:
@@ -327,6 +375,7 @@ class SessionActor:
         if self.run is run:  # it was abandoned: what is stored decides how it goes on
             self.run = None
             self.idle.set()
+        self._end_unused_slot()
 
     async def _run_guarded(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -349,14 +398,22 @@ class SessionActor:
             if self.run is not finished:
                 return  # another turn has begun meanwhile; what waits comes after it
             self.used_at = time.monotonic()
-            if self._steers and not self._stopping:
+            if finished is not None and self.live.slot is not None and self.turn_slots.waiting:
+                self._pass_slot_on()
+            wakes, self._wakes_with_slot = self._wakes_with_slot and finished is None, False
+            if not (self._steers or self._queued or wakes) or self._stopping or not self._may_begin():
+                pass
+            elif self._steers:
                 await self._begin_with_steers()
-            elif self._queued and not self._stopping:
+            elif self._queued:
                 await self._begin_queued()
+            else:
+                await self._begin_unasked([], [])
             if self.run is finished:
                 self.run = None
                 self.live.turn_on_ask, self.live.turn_waits = None, False
                 self.live.usage_meter.state = None
+                self._end_unused_slot()
                 self.idle.set()
                 if finished is not None and self.last_reason == "completed":
                     await self._wake_for_late_notifications()
@@ -382,8 +439,12 @@ class SessionActor:
     async def _begin_for_notifications(self) -> None:
         async with self.lock:
             idle = self.run is None and not self._stopping and self.record.status != "archived"
-            if idle and self.live.tasks.notifications.has_waiting(self.record.id):
+            if not idle or not self.live.tasks.notifications.has_waiting(self.record.id):
+                return
+            if self._may_begin():
                 await self._begin_unasked([], [])
+            else:
+                self._wakes_with_slot = True
 
     async def _begin_unasked(self, blocks: list[dict[str, Any]], steers: list[Steer]) -> None:
         """Begin a turn without a `turn/start`, with the session's own settings."""
@@ -437,6 +498,9 @@ class SessionActor:
         )
         if stored.announced_task_ids:
             await self.live.tasks.mark_announced(self.record.id, stored.announced_task_ids)
+        if self.record.parent_id is None:
+            self.live.slot = AgentSlot(self.turn_slots)
+            self.live.slot.hold()
         if stored.trust_ask is not None:
             run.asks.expect(stored.trust_ask)
         for one in stored.last_calls:

@@ -30,6 +30,7 @@ from ostler.server.engine.journal.journal import Journal
 from ostler.server.engine.loading import load_session
 from ostler.server.engine.mcp_servers import build_finder
 from ostler.server.engine.session.agent_facts import find_settings_folder
+from ostler.server.engine.session.agent_slots import TreeSlots
 from ostler.server.engine.session.file_reads import SessionFileReads
 from ostler.server.engine.session.hooks import SessionHooks
 from ostler.server.engine.session.live import LiveSession
@@ -83,6 +84,7 @@ class Engine:
         self.recovery = CrashRecovery(log, shared, services.config, self.get_actor)
         self.settings_loader = SettingsLoader(services.provider, services.config)
         self.servers = McpConnections(log, build_finder(log, shared), self.recovery.wait_for_left_overs)
+        self.turn_slots = TreeSlots(lambda: services.config().limits.running_turns)
         self.agents = AgentSpawner(log, services, self.get_actor, self._is_in_charge)
         self.tasks = TaskRegistry(
             log, shared.output_folder, self._start_waking, self.servers, self.get_actor, resume_agent=self._resume_agent
@@ -245,7 +247,14 @@ class Engine:
         assert self._group is not None
         turn_setup = TurnSetup(live, self.services, self._config_file)
         actor = SessionActor(
-            live, self.services, self._group, turn_setup, self._give_up, self.settings_loader, stored.last_reason
+            live,
+            self.services,
+            self._group,
+            turn_setup,
+            self._give_up,
+            self.settings_loader,
+            stored.last_reason,
+            self.turn_slots,
         )
         self._actors[session_id], owner = actor, weakref.ref(actor)
         for child in self._actors.values():

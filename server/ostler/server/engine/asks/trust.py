@@ -35,10 +35,11 @@ async def settle_trust(session: LiveSession, asks: TurnAsks, turn_id: TurnId, ex
         )
         return False
     waiting = next((ask for ask in asks.open if ask.kind == "trust"), None)
-    if waiting is not None and waiting.folder == session.settings.folder:
-        await asks.wait(waiting)
-    else:
-        await asks.ask(_build_trust_ask(session, turn_id, expire_seconds))
+    async with session.lend_slot():
+        if waiting is not None and waiting.folder == session.settings.folder:
+            await asks.wait(waiting)
+        else:
+            await asks.ask(_build_trust_ask(session, turn_id, expire_seconds))
     return True
 
 

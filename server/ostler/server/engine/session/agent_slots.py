@@ -1,6 +1,6 @@
-"""The places for agents that work in one tree of sessions: so many at once, the others wait in order.
+"""The places for agents that work in one tree of sessions, and for turns of a daemon: so many at once, others in order.
 
-An agent that waits for an ask or for an agent of its own holds no place: waiting agents never lock each other up.
+Who waits for an ask or for an agent of its own holds no place: those that wait never lock each other up.
 """
 
 from collections import deque
@@ -13,7 +13,7 @@ import anyio
 
 @dataclass(slots=True)
 class TreeSlots:
-    """The places of one tree."""
+    """The places of one tree, or of one daemon."""
 
     get_limit: Callable[[], int]
     taken: int = 0
@@ -23,10 +23,16 @@ class TreeSlots:
     def unused(self) -> bool:
         return not self.taken and not self.waiting
 
+    def take_at_once(self) -> bool:
+        """Take a place, where one is free and nobody waits for it."""
+        if self.taken >= self.get_limit() or self.waiting:
+            return False
+        self.taken += 1
+        return True
+
     async def take(self, *, first: bool = False) -> None:
         """Wait for a place; `first` is for one who had a place already, and goes on."""
-        if self.taken < self.get_limit() and not self.waiting:
-            self.taken += 1
+        if self.take_at_once():
             return
         turn = anyio.Event()
         (self.waiting.appendleft if first else self.waiting.append)(turn)
@@ -48,7 +54,7 @@ class TreeSlots:
 
 @dataclass(slots=True)
 class AgentSlot:
-    """The place of one agent, from its start to its end."""
+    """The place of one agent, or of one turn, from its start to its end."""
 
     tree: TreeSlots
     held: bool = False
@@ -58,6 +64,10 @@ class AgentSlot:
     async def take(self) -> None:
         await self.tree.take()
         self.held = True
+
+    def take_at_once(self) -> bool:
+        self.held = self.tree.take_at_once()
+        return self.held
 
     def hold(self) -> None:
         """Take a place without waiting: of one that works already, as after a restart."""

@@ -109,7 +109,7 @@ class LiveSession:
     parent: "LiveSession | None" = None
     """Of an agent: the session that it works for."""
     slot: AgentSlot | None = None
-    """Its place among the agents of its tree, while it works."""
+    """While it works: of an agent its place among those of its tree, else that of its turn in the daemon."""
     asked_trust: str | None = None
     """The digest of what a person was last asked to trust."""
     settings_loaded: bool = False
