@@ -33,7 +33,7 @@ class Activity:
         return time.monotonic() - self._last[session_id]
 
     def note(self, session_id: SessionId | None) -> None:
-        if session_id in self._last:
+        if session_id is not None and session_id in self._last:
             self._last[session_id] = time.monotonic()
 
     def note_transient(self, session_id: SessionId | None, data: Shape) -> None:
