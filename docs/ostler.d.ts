@@ -31,6 +31,8 @@ export interface AgentInfo {
   model: string;
   /** Its permission mode when it started. */
   mode: string;
+  /** The git worktree that it was given, if any; gone at its end where nothing was changed in it. */
+  worktree: string | null;
   /** What it and its own agents have used. */
   usage: Usage;
   /** When it was started, or began to wait for its place. */
@@ -475,6 +477,8 @@ export interface ConfigAgents {
   max_running?: number;
   /** How long a call waits for its agent before that goes on in the background; not where nobody is asked. */
   background_seconds?: number;
+  /** After how long an agent in which nothing happens is named to people and to the model, who may end it. */
+  stall_seconds?: number;
 }
 
 /** Questions to the people. */
@@ -529,6 +533,8 @@ export interface ConfigLimits {
   queue_events?: number;
   /** Bytes of events that wait for one slow reader before it is cut. */
   queue_bytes?: number;
+  /** Turns that run at once; further ones are queued. Those of agents do not count, nor one that waits for an ask. */
+  running_turns?: number;
   /** Writes that wait for the disk before new ones are refused as `overloaded`. */
   pending_writes?: number;
   /** The longest headers of a request. */

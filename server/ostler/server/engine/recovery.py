@@ -105,6 +105,8 @@ class _UnfinishedTurn:
         self._tx = tx
         self._fit = fit
         self._worktrees = worktrees
+        self._agent_asks = False
+        """An agent that one of its calls waits for has an open ask."""
         self._record = record
         self._turn = turn
         self._scope = Scope(record.id, record.root_id, turn.id)
@@ -169,6 +171,7 @@ class _UnfinishedTurn:
         if agent.turn is None:
             return self._complete(call, INTERRUPTED_BEFORE)
         if agent.task is None and agent.at_work:
+            self._agent_asks = self._agent_asks or agent.turn.status == "waiting"
             return call
         call = complete_call(call, agent, self._worktrees)
         self._tx.calls.put(call)
@@ -209,7 +212,8 @@ class _UnfinishedTurn:
         return last.stop_reason in _FINAL_STOP_REASONS and not self._tx.steers.list_by_session(self._record.id)
 
     def keep_alive(self) -> None:
-        waiting = self._trust_ask is not None or any(ask.status == "open" for ask in self._asks.values())
+        asks = any(ask.status == "open" for ask in self._asks.values())
+        waiting = asks or self._trust_ask is not None or self._agent_asks
         status = "waiting" if waiting else "running"
         if self._turn.status != status:
             self._turn = self._turn.model_copy(update={"status": status})

@@ -32,7 +32,11 @@ def test_an_ask_of_an_agent_stays_open_and_its_call_takes_the_outcome(own_harnes
     ask = driver.wait_for_ask()
     restart(harness, driver)
     state = driver.fetch_state()
-    assert (state["turn"]["id"], [one["id"] for one in state["asks"]]) == (turn_id, [ask["id"]])
+    assert (state["turn"]["id"], state["status"], [one["id"] for one in state["asks"]]) == (
+        turn_id,
+        "waiting",
+        [ask["id"]],
+    )
     assert [(one["agent_id"], one["status"]) for one in state["agents"]] == [(ask["session_id"], "waiting")]
     driver.answer(ask, "allow")
     turn = driver.wait_for_turn_end(turn_id)

@@ -158,9 +158,11 @@ def test_its_ask_reaches_the_clients_of_the_root_with_its_name(harness: Harness)
     assert driver.fetch_state()["asks"] == [ask]
     assert harness.daemon.call("ask/list", session_id=driver.id)["asks"] == [ask]
     waited = harness.daemon.call("turn/wait", turn_id=turn_id, timeout_ms=60_000)
-    assert waited["status"] == "running"
+    assert (waited["status"], driver.fetch_state()["status"]) == ("waiting", "waiting")
     driver.answer(ask, "allow")
     assert driver.wait_for_turn_end(turn_id)["reason"] == "completed"
+    updated = [data["turn"] for data in driver.list_event_data("turn.updated")]
+    assert [turn["status"] for turn in updated if turn["id"] == turn_id] == ["waiting", "running"]
     assert (driver.folder / "it").exists()
 
 

@@ -102,6 +102,7 @@ def test_its_ask_reaches_the_root_whose_turn_is_over(harness: Harness) -> None:
     driver, output = launch(harness, message(bash("touch it")), report())
     ask = driver.wait_for_ask()
     assert (ask["session_id"], ask["root_id"]) == (output["agent_id"], driver.id)
+    assert driver.fetch_state()["status"] == "idle"
     driver.answer(ask, "allow")
     assert driver.wait("task.ended")["data"]["task"]["status"] == "completed"
     assert (driver.folder / "it").exists()

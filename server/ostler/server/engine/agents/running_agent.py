@@ -56,6 +56,10 @@ class RunningAgent:
             group.cancel_scope.cancel()
         return ended[0]
 
+    def waits_for_people(self) -> bool:
+        run = self.actor.run if self.actor is not None else None
+        return run is not None and run.turn.id == self.turn_id and run.state.turn.status == "waiting"
+
     async def stop(self) -> AgentOutcome | None:
         """Stop it, and wait until it has ended; None where that takes too long."""
         if self.actor is None:

@@ -1,7 +1,8 @@
 """Starts agents: makes the child session of a call, runs its turn, and hands back how it ended."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -157,13 +158,26 @@ class CallAgents:
         self, agent: RunningAgent, request: AgentRequest, report: Callable[[AgentProgress], None]
     ) -> AgentOutcome | AgentLaunched:
         try:
-            with anyio.move_on_after(self._get_blocking_seconds()):
+            with anyio.move_on_after(self._get_blocking_seconds()), self._show_asks(agent):
                 return await agent.wait(report)
         except anyio.get_cancelled_exc_class():
             if self.spawner.is_in_charge(self.parent):
                 await _stop_shielded(agent, report)
             raise
         return await self._move_to_background(request, agent)
+
+    @contextmanager
+    def _show_asks(self, agent: RunningAgent) -> Iterator[None]:
+        """While the body waits for an agent, its asks are what the turn waits for."""
+        parent, waits = self.parent, agent.waits_for_people
+        parent.waited_agents.append(waits)
+        try:
+            yield
+        finally:
+            parent.waited_agents = [each for each in parent.waited_agents if each is not waits]
+            for write in (parent.refresh_waiting(), *parent.refresh_above()):
+                if write is not None:
+                    parent.journal.writes.post(write)
 
     async def _take_over(
         self, request: AgentRequest, report: Callable[[AgentProgress], None]

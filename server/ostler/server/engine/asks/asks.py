@@ -24,6 +24,7 @@ from ostler.server.engine.permissions.decide import Verdict
 from ostler.server.engine.session.turn_state import TurnState
 from ostler.server.hooks import Outcome
 from ostler.server.settings.types import Behavior
+from ostler.storage import Tx
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.storage.repositories.trust import TrustRecord
 from ostler.tools.permissions import BadRule, parse_rule
@@ -97,9 +98,14 @@ class _PendingAsk:
 class TurnAsks:
     """The open asks of one turn, on which its calls wait."""
 
-    def __init__(self, journal: Journal, state: TurnState) -> None:
+    def __init__(
+        self, journal: Journal, state: TurnState, refresh_above: Callable[[], list[Callable[[Tx], None]]] = list
+    ) -> None:
         self._journal = journal
         self._state = state
+        self._refresh_above = refresh_above
+        """Of an agent: how the turns above it are written that wait for the ask, too, or run again."""
+        state.has_open_asks = self._has_unsettled
         self._waiting: dict[AskId, _PendingAsk] = {}
         self.leave_open = False
         """The daemon stops, or cannot write: asks stay open in the database, and are not cancelled."""
@@ -111,8 +117,12 @@ class TurnAsks:
     async def ask(self, ask: Ask, call: Call | None = None, draft: Draft = (), *, queued: bool = True) -> Ask:
         """Open an ask, and wait until it is settled."""
         waiting = self._waiting[ask.id] = _PendingAsk(ask)
-        opened = self._journal.asks.open(ask, call, draft, self._state.change(status="waiting"), queued=queued)
+        turn = self._state.change(status="waiting")
+        opened = self._journal.asks.open(ask, call, draft, turn, queued=queued, also=self._refresh_above())
         return await self._wait_until_settled(waiting, opened)
+
+    def _has_unsettled(self) -> bool:
+        return not all(one.settling for one in self._waiting.values())
 
     def expect(self, ask: Ask) -> None:
         """Register an ask from before a restart: it can be answered before its call waits for it again."""
@@ -183,9 +193,11 @@ class TurnAsks:
         if waiting is not None:
             # Before the write: of two asks that are answered at the same time, the later answer lets the turn run.
             waiting.settling = True
-        if self._state.turn.status == "waiting" and all(one.settling for one in self._waiting.values()):
+        waits = self._has_unsettled() or self._state.waits_for_agents_ask()
+        if self._state.turn.status == "waiting" and not waits:
             self._state.change(status="running")
-        settled = await self._journal.asks.settle(ended, self._state.turn, remember, trusted)
+        also = self._refresh_above()
+        settled = await self._journal.asks.settle(ended, self._state.turn, remember, trusted, also)
         try:
             if after_settling is not None and settled.won:
                 # The client may have disconnected by now: its answer counts all the same.

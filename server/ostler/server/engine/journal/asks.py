@@ -1,5 +1,6 @@
 """Writes asks: that they are opened, and who settled them, together with what follows for the turn."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ostler.protocol.events import TurnData
@@ -30,13 +31,24 @@ class AskJournal:
     writes: WriteQueue
     calls: CallJournal
 
-    async def open(self, ask: Ask, call: Call | None, draft: Draft, turn: Turn, *, queued: bool) -> None:
+    async def open(
+        self,
+        ask: Ask,
+        call: Call | None,
+        draft: Draft,
+        turn: Turn,
+        *,
+        queued: bool,
+        also: Sequence[Callable[[Tx], None]] = (),
+    ) -> None:
         def work(tx: Tx) -> None:
             if call is not None:
                 self.calls.put(tx, call, draft, () if queued else ("tool.queued",))
             tx.asks.open_ask(ask, tx.next_cursor)
             tx.append("ask.opened", self.writes.scope(ask.turn_id), reference=ask.id, thing=ask)
-            self._set_turn(tx, turn)
+            self.set_turn(tx, turn)
+            for write in also:
+                write(tx)
 
         await self.writes.write(work)
 
@@ -46,10 +58,13 @@ class AskJournal:
         turn: Turn | None,
         remember: tuple[Behavior, str] | None = None,
         trusted: TrustRecord | None = None,
+        also: Sequence[Callable[[Tx], None]] = (),
     ) -> Settlement:
         """Settle an ask, unless it is settled already. `turn` is the turn with its new status."""
 
         def work(tx: Tx) -> Settlement:
+            for write in also:
+                write(tx)
             if not tx.asks.settle(ask):
                 return Settlement(tx.asks.find(ask.id) or ask, won=False)
             tx.append("ask.resolved", self.writes.scope(ask.turn_id), reference=ask.id, thing=ask)
@@ -57,7 +72,7 @@ class AskJournal:
             if trusted is not None:
                 tx.trust.grant(trusted)
             if turn is not None:
-                self._set_turn(tx, turn)
+                self.set_turn(tx, turn)
             return Settlement(ask, won=True, record=record)
 
         return await self.writes.write(work)
@@ -80,7 +95,7 @@ class AskJournal:
         tx.sessions.put(record)
         return record
 
-    def _set_turn(self, tx: Tx, turn: Turn) -> None:
+    def set_turn(self, tx: Tx, turn: Turn) -> None:
         """A turn went from running to waiting, or back."""
         before = tx.turns.find(turn.id)
         tx.turns.update(turn)

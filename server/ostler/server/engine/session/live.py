@@ -39,6 +39,7 @@ from ostler.server.engine.tasks.registry import TaskRegistry
 from ostler.server.hooks import HookRunner
 from ostler.server.settings import McpEntry, RuleSet, Settings
 from ostler.server.worktrees.worktree import Worktree
+from ostler.storage import Tx
 from ostler.storage.repositories.sessions import WORKTREE, SessionRecord
 from ostler.tools.context import SessionView, WakeSignal
 from ostler.tools.fs import paths
@@ -130,6 +131,8 @@ class LiveSession:
     """The `on_ask` of a headless turn, which overrides the session's."""
     turn_waits: bool = False
     """The turn waits for its agents in the background: none goes there by itself."""
+    waited_agents: list[Callable[[], bool]] = field(default_factory=list)
+    """Of each agent that a call of its waits for: whether that waits for people."""
     _real_paths: dict[str, str] = field(default_factory=dict)
     _cached_rules: "_CachedRules | None" = None
     _cached_view: "_CachedView | None" = None
@@ -167,6 +170,24 @@ class LiveSession:
         """What becomes of asks: an agent never asks where its parent does not."""
         own = self.turn_on_ask or self.record.on_ask
         return own if self.parent is None or own == "deny" or not self.parent.asks_nobody else "deny"
+
+    def waits_for_agents_ask(self) -> bool:
+        """Whether an agent that a call of its waits for has an open ask."""
+        return any(waits() for waits in self.waited_agents)
+
+    def refresh_above(self) -> list[Callable[[Tx], None]]:
+        """An ask of an agent was opened or settled: writes which of the turns above it wait for people now."""
+        return [write for above in self.parents if (write := above.refresh_waiting()) is not None]
+
+    def refresh_waiting(self) -> Callable[[Tx], None] | None:
+        """What is to be written where its turn waits for people now, or does not any more; else None."""
+        state = self.usage_meter.state
+        if state is None or state.end is not None:
+            return None
+        status = "waiting" if state.has_open_asks() or state.waits_for_agents_ask() else "running"
+        if state.turn.status not in {"waiting", "running"} or state.turn.status == status:
+            return None
+        return partial(self.journal.asks.set_turn, turn=state.change(status=status))
 
     @asynccontextmanager
     async def lend_slot(self) -> AsyncIterator[None]:

@@ -1,5 +1,6 @@
 """The state of a turn in memory, which says also whether it is to end; what is written to the disk is always a copy."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -24,6 +25,10 @@ class TurnEnd:
 
     reason: str
     error: dict[str, Any] | None = None
+
+
+def never() -> bool:
+    return False
 
 
 class RunningCalls(Protocol):
@@ -51,6 +56,9 @@ class TurnState:
     """Cancels a stream, or the wait before a retry; each request has its own."""
     end_stop: StopSignal = field(default_factory=StopSignal)
     """Cancels the Stop hooks: when the turn is halted, or when input with `now` arrives."""
+    has_open_asks: Callable[[], bool] = never
+    waits_for_agents_ask: Callable[[], bool] = never
+    """Whether an agent that one of its calls waits for has an open ask: then it waits for people, too."""
 
     def change(self, **changes: Any) -> Turn:
         self.turn = self.turn.changed(**changes)

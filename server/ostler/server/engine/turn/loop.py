@@ -27,7 +27,7 @@ from ostler.server.engine.session.hooks import SessionHooks
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.settings_loader import SettingsLoader
 from ostler.server.engine.session.stop import StopSignal
-from ostler.server.engine.session.turn_state import BY_TIME_LIMIT, TurnEnd, TurnState
+from ostler.server.engine.session.turn_state import BY_TIME_LIMIT, TurnEnd, TurnState, never
 from ostler.server.engine.turn.endings import (
     Continuations,
     GoOn,
@@ -99,7 +99,8 @@ class TurnLoop:
 
     def __post_init__(self) -> None:
         self.state = TurnState(self.turn, self.input_text)
-        self.asks = TurnAsks(self.session.journal, self.state)
+        self.asks = TurnAsks(self.session.journal, self.state, self.session.refresh_above)
+        self.state.waits_for_agents_ask = self.session.waits_for_agents_ask
         self._continuations = Continuations(self.settings.output_schema is not None)
         self._steer_queue = SteerQueue(self._hooks, self.steers, self.state.steer_stop)
         self._user_messages = UserMessages(self.session, self.state)
@@ -148,6 +149,7 @@ class TurnLoop:
     def release(self) -> None:
         """Break the reference cycles of a turn that is over: its memory is freed without a garbage collection."""
         self.calls = self.state.calls = None
+        self.state.has_open_asks = self.state.waits_for_agents_ask = never
 
     # The loop.
 
