@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tests.bench.agents import measure_agents
+from tests.bench.contexts import measure_cached_share, measure_compaction
 from tests.bench.creates import measure_creates
 from tests.bench.decisions import measure_decisions
 from tests.bench.deliveries import measure_deliveries, measure_stopped_readers
@@ -33,6 +34,8 @@ MEASURES: Final[dict[str, Callable[[Bench], list[Row]]]] = {
     "stopped-reader": measure_stopped_readers,
     "relay": measure_relay,
     "round-trip": measure_round_trips,
+    "compaction": measure_compaction,
+    "cached-share": measure_cached_share,
     "at-once": measure_sessions_at_once,
     "live-sessions": measure_live_sessions,
     "agents": measure_agents,

@@ -68,6 +68,8 @@ class Sizes:
     """What one command prints."""
     tasks: int
     """Background tasks that print at the same time."""
+    day_turns: int
+    """Turns of the day whose cached share is counted."""
     input_bytes: int
     """What one call is given."""
 
@@ -106,6 +108,7 @@ FULL = Sizes(
     pdf_pages=2_000,
     flood_bytes=200_000_000,
     tasks=100,
+    day_turns=200,
     input_bytes=10_000_000,
 )
 
@@ -143,6 +146,7 @@ TINY = Sizes(
     pdf_pages=40,
     flood_bytes=2_000_000,
     tasks=3,
+    day_turns=3,
     input_bytes=100_000,
 )
 """Enough to see that every measure still works."""

@@ -152,7 +152,7 @@ class SessionActor:
             raise asked.error
 
     async def _compact(self, asked: "_AskedCompaction") -> None:
-        asked.error = SessionNotFound(self.record.id)  # where it is deleted meanwhile
+        asked.error = Conflict("The compaction was cut off, and the conversation is as it was.")
         try:
             async with self.lock:
                 self.used_at = time.monotonic()
@@ -168,6 +168,8 @@ class SessionActor:
             asked.error = error
         finally:
             self._compacting = None
+            if self._stopping:
+                asked.error = SessionNotFound(self.record.id)
             asked.done.set()
 
     async def steer(self, turn_id: TurnId, user_input: Input, *, now: bool) -> Turn:

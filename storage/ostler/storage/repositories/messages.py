@@ -1,7 +1,8 @@
 """Messages: the history of a session, in order."""
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -60,20 +61,24 @@ class ApiMessage(NamedTuple):
     position: int = 0
 
 
-def _replace_results(content: bytes, position: int, cleared: Mapping[str, tuple[int, str]]) -> bytes:
-    """The content of a message, with a line in the place of each result that was cleared."""
-    if not cleared or b'"tool_result"' not in content:
+def _find_cleared(cleared: Mapping[str, tuple[int, str]], position: int, tool_use_id: str) -> str | None:
+    """The text in the place of a result; models use an id again: what came after it was cleared is another."""
+    found = cleared.get(tool_use_id)
+    return found[1] if found is not None and position <= found[0] else None
+
+
+def replace_results(content: bytes, find: Callable[[str], str | None]) -> bytes:
+    """The content of a message, with a text in the place of each result that was cleared."""
+    if b'"tool_result"' not in content:
         return content
     blocks = orjson.loads(content)
-    replaced = [_replace_result(block, position, cleared) for block in blocks]
+    replaced = [_replace_result(block, find) for block in blocks]
     return content if replaced == blocks else encode_plain(replaced)
 
 
-def _replace_result(block: Block, position: int, cleared: Mapping[str, tuple[int, str]]) -> Block:
-    found = cleared.get(block["tool_use_id"]) if block["type"] == "tool_result" else None
-    if found is None or position > found[0]:  # models use an id again
-        return block
-    return {**block, "content": [{"type": "text", "text": found[1]}]}
+def _replace_result(block: Block, find: Callable[[str], str | None]) -> Block:
+    text = find(block["tool_use_id"]) if block["type"] == "tool_result" else None
+    return block if text is None else {**block, "content": [{"type": "text", "text": text}]}
 
 
 class Messages:
@@ -273,26 +278,33 @@ class Messages:
     def load_for_model(self, session_id: SessionId) -> list[ApiMessage]:
         """The history as the model is sent it, in order: what was summarised or cleared is not in it."""
         cleared = self._load_cleared(session_id)
+
+        def restore(position: int, stored: str | bytes) -> bytes:
+            content = self._restore_content(stored)
+            return replace_results(content, partial(_find_cleared, cleared, position)) if cleared else content
+
         return [
-            ApiMessage(row[0], row[3], _replace_results(self._restore_content(row[4]), position, cleared), position)
+            ApiMessage(row[0], row[3], restore(position, row[4]), position)
             for position, row in self._select_sent_rows(session_id)
         ]
 
-    def _select_sent_rows(self, session_id: SessionId) -> Iterator[tuple[int, Sequence[Any]]]:
+    def list_sent_places(self, session_id: SessionId) -> list[tuple[int, str]]:
+        """Position and role of each message that the model is sent, in that order."""
+        return [(position, row[0]) for position, row in self._select_sent_rows(session_id, "role, kept_from")]
+
+    def _select_sent_rows(self, session_id: SessionId, columns: str = _COLUMNS) -> Iterator[tuple[int, Sequence[Any]]]:
         """The last summary, and the messages that it keeps; all of them where there is none."""
         summary = self._connection.execute(
-            f"SELECT position, {_COLUMNS} FROM messages WHERE session_id = ? AND kept_from IS NOT NULL"  # noqa: S608
+            f"SELECT position, {columns} FROM messages WHERE session_id = ? AND kept_from IS NOT NULL"  # noqa: S608
             " ORDER BY position DESC LIMIT 1",
             (session_id,),
         ).fetchone()
-        if summary is None:
-            yield from self._select_rows(session_id, None)
-            return
-        yield summary[0], summary[1:]
+        if summary is not None:
+            yield summary[0], summary[1:]
         rows = self._connection.execute(
-            f"SELECT position, {_COLUMNS} FROM messages"  # noqa: S608 - constant text
+            f"SELECT position, {columns} FROM messages"  # noqa: S608 - constant text
             " WHERE session_id = ? AND position >= ? AND kept_from IS NULL ORDER BY position",
-            (session_id, summary[-1]),
+            (session_id, summary[-1] if summary is not None else 0),
         )
         for row in rows:
             yield row[0], row[1:]

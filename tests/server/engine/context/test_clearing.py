@@ -16,7 +16,6 @@ from ostler.server.engine.context.repeats import describe_repeat
 from ostler.server.engine.context.rows import Row, decode_rows
 from ostler.server.engine.context.tail import compute_tail_tokens, find_tail
 from ostler.server.engine.context.transcript import cut_middle, render_transcript
-from ostler.storage.repositories.messages import ApiMessage
 from ostler.tools.files.reading.output import UnchangedOutput, render_output
 from ostler.tools.files.reading.shown import report_unchanged
 
@@ -37,11 +36,7 @@ def result(name: str, words: str) -> Block:
 
 
 def make_rows(*messages: tuple[str, list[Block]]) -> list[Row]:
-    encoded = (
-        ApiMessage(f"m_{at}", role, orjson.dumps(blocks), at)  # type: ignore[arg-type]
-        for at, (role, blocks) in enumerate(messages, 1)
-    )
-    return decode_rows(encoded)
+    return decode_rows((at, role, orjson.dumps(blocks)) for at, (role, blocks) in enumerate(messages, 1))
 
 
 def make_calls(*sizes: int, tool: str = "Bash") -> Iterator[tuple[str, list[Block]]]:

@@ -4,9 +4,10 @@ Nothing is stored before all of it is known: whoever stops it in the middle, a p
 it was.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final, Literal, Protocol
 
 import anyio
@@ -20,7 +21,7 @@ from ostler.server.engine.compaction.summary import NoSummary, PlanRetry, Reques
 from ostler.server.engine.compaction.survivors import find_last_request, read_survivors, render_survivors
 from ostler.server.engine.context.accounting import compute_threshold
 from ostler.server.engine.context.clearing import choose_cleared, find_dangling, list_cleared_files
-from ostler.server.engine.context.rows import Row, decode_rows, sum_tokens
+from ostler.server.engine.context.rows import Row, decode_rows, group_places, sum_tokens
 from ostler.server.engine.context.tail import compute_tail_tokens, find_tail
 from ostler.server.engine.context.tokens import BYTES_PER_TOKEN, estimate_block
 from ostler.server.engine.session.history import History
@@ -28,6 +29,7 @@ from ostler.server.engine.session.hooks import SessionHooks
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.models.provider import Provider
 from ostler.server.prompt.environment import EnvironmentFacts
+from ostler.storage.repositories.messages import replace_results
 from ostler.tools.threads import change_in_thread, read_in_thread
 
 Trigger = Literal["auto", "manual"]
@@ -39,6 +41,8 @@ _OPENING: Final = (
     "rely on details of them.\n"
 )
 _CLOSING: Final = "\n</ostler-summary>"
+_AFTER_ALL: Final = 1 << 62
+"""A position that no message has: none of those before a summary is sent any more."""
 _LEAST_TOKENS: Final = 500
 """Less than this is not summarised: a summary is not shorter."""
 _LEAST_SHRINK: Final = 0.95
@@ -136,10 +140,19 @@ class Compactor:
         return done
 
     async def _load_rows(self) -> list[Row]:
+        """The conversation from memory, and where each message of it is stored."""
         journal, session_id = self.session.journal, self.session.record.id
         await journal.writes.write(lambda tx: None)  # what is queued must be there, too
+        places = await journal.log.read(lambda snapshot: snapshot.messages.list_sent_places(session_id))
+        positions, history = group_places(places), self.session.history
+        if len(positions) == len(history):
+            contents = history.list_contents()
+            return await read_in_thread(
+                lambda: decode_rows((at, *each) for at, each in zip(positions, contents, strict=True))
+            )
+        # Some stored message has nothing that could be sent, as thoughts that were cut: no one knows which is which.
         stored = await journal.log.read(lambda snapshot: snapshot.messages.load_for_model(session_id))
-        return await read_in_thread(decode_rows, stored)
+        return await read_in_thread(lambda: decode_rows((one.position, one.role, one.content) for one in stored))
 
     # Clearing.
 
@@ -166,7 +179,10 @@ class Compactor:
         )
         forgotten = await read_in_thread(self.session.reads.forget_shown_of, paths)
         journal = self.session.journal.compactions
-        await self._apply(lambda: journal.clear(wish.turn_id, cleared, forgotten, done))
+        history = self.session.history.list_contents()
+        await self._apply(
+            lambda: journal.clear(wish.turn_id, cleared, forgotten, done), lambda: _clear_history(history, cleared)
+        )
         return done
 
     # Summarising.
@@ -193,9 +209,9 @@ class Compactor:
             message_id=message.id,
             trigger=wish.trigger,
         )
-        kept_from = kept[0].position if kept else rows[-1].position + 1
+        kept_from = kept[0].position if kept else _AFTER_ALL
         journal, forgotten = self.session.journal.compactions, self.session.reads.forget_shown()
-        await self._apply(lambda: journal.summarise(message, kept_from, dangling, forgotten, done))
+        await self._apply(lambda: journal.summarise(message, kept_from, dangling, forgotten, done), None)
         return done
 
     async def _write_message(self, wish: CompactionWish, gone: Sequence[Row], kept: Sequence[Row]) -> Message:
@@ -248,14 +264,24 @@ class Compactor:
 
     # Both.
 
-    async def _apply(self, store: Callable[[], Awaitable[Any]]) -> None:
-        """Store it, and load the history anew: it is the one that a restart would load."""
+    async def _apply(self, store: Callable[[], Awaitable[Any]], build: Callable[[], History] | None) -> None:
+        """Store it, and replace the history by what a restart would load: without a way to build it, it is loaded."""
         session, session_id = self.session, self.session.record.id
         # Shielded: what is stored must be what the next request sends.
         with anyio.CancelScope(shield=True):
             await store()
-            stored = await session.journal.log.read(lambda snapshot: snapshot.messages.load_for_model(session_id))
-            history = await read_in_thread(History, stored)
+            if build is None:  # what is left is short
+                stored = await session.journal.log.read(lambda snapshot: snapshot.messages.load_for_model(session_id))
+                build = partial(History, stored)
+            history = await read_in_thread(build)
             history.tool_use_ids |= session.history.tool_use_ids
             session.history = history
             session.context.forget()
+
+
+def _clear_history(contents: Iterable[tuple[str, bytes]], cleared: Mapping[str, str]) -> History:
+    """A history with texts in the place of results, as the storage replaces them."""
+    history = History()
+    for role, content in contents:
+        history.add_encoded(role, replace_results(content, cleared.get))
+    return history

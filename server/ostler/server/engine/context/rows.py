@@ -2,27 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
 from ostler.server.engine.context.tokens import estimate_tokens
 
 
-class EncodedMessage(Protocol):
-    """A message as the storage gives it."""
-
-    @property
-    def position(self) -> int: ...
-    @property
-    def role(self) -> str: ...
-    @property
-    def content(self) -> bytes: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One stored message."""
+    """One message as the API has it; the position is that of the first stored one in it."""
 
     position: int
     role: str
@@ -56,13 +45,24 @@ class StoredResult:
         return "".join(block["text"] for block in content if block["type"] == "text")
 
 
-def decode_rows(messages: Iterable[EncodedMessage]) -> list[Row]:
-    """Blocks for a moment, where they are many."""
+def decode_rows(contents: Iterable[tuple[int, str, bytes]]) -> list[Row]:
+    """Of positions, roles and contents; blocks for a moment, where they are many."""
     return [
-        Row(one.position, one.role, orjson.loads(one.content), estimate_tokens(one.content))
-        for one in messages
-        if one.content != b"[]"
+        Row(position, role, orjson.loads(content), estimate_tokens(content))
+        for position, role, content in contents
+        if content != b"[]"
     ]
+
+
+def group_places(places: Iterable[tuple[int, str]]) -> list[int]:
+    """The first position of each message as the API has them: neighbours of one role are one message."""
+    found: list[int] = []
+    before = ""
+    for position, role in places:
+        if role != before:
+            found.append(position)
+        before = role
+    return found
 
 
 def list_results(rows: Sequence[Row]) -> Iterator[StoredResult]:

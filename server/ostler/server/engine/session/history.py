@@ -1,6 +1,6 @@
 """The history of a session as the model is sent it: encoded once, joined for each request, never changed later."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import orjson
@@ -39,6 +39,10 @@ def join_blocks(blocks: Iterable[bytes]) -> bytes:
     return b"".join((b"[", *parts[1:], b"]"))
 
 
+def _cut_content(role: str, message: bytes) -> bytes:
+    return message[len(b'{"role":"","content":') + len(role) : -1]
+
+
 class History:
     """Messages in order; neighbours of one role are one message for the API, which wants them to alternate."""
 
@@ -46,6 +50,8 @@ class History:
         self._roles: list[str] = []
         self._settled = b""
         """The messages that will not change any more, joined: a long history is not joined again for each request."""
+        self._settled_sizes: list[int] = []
+        """Of each of them, so that they can be told apart again."""
         self._messages: list[bytes] = []
         """The messages after those."""
         self.tool_use_ids: set[str] = set()
@@ -103,6 +109,15 @@ class History:
             self._roles.append(role)
             self._messages.append(b"".join((b'{"role":"', role.encode(), b'","content":', content, b"}")))
 
+    def list_contents(self) -> Iterator[tuple[str, bytes]]:
+        """The role and the JSON of the content of each message."""
+        at = 0
+        for role, size in zip(self._roles, self._settled_sizes, strict=False):
+            yield role, _cut_content(role, self._settled[at : at + size])
+            at += size + 1
+        for role, message in zip(self._roles[len(self._settled_sizes) :], self._messages, strict=True):
+            yield role, _cut_content(role, message)
+
     def decode(self) -> list[dict[str, Any]]:
         """The messages as they are sent, decoded; for a thread, where they are many."""
         pieces = [self._settled, *self._messages] if self._settled else self._messages
@@ -139,6 +154,7 @@ class History:
         settled = self._messages[:count]
         if sum(map(len, settled)) > max(_MIN_JOIN_BYTES, len(self._settled) // 16):
             self._settled = b",".join([self._settled, *settled] if self._settled else settled)
+            self._settled_sizes += map(len, settled)
             del self._messages[:count]
 
     def _select_sendable(self, blocks: Sequence[dict[str, Any]]) -> list[int]:
