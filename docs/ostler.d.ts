@@ -1858,6 +1858,8 @@ export interface Session {
   calls: Array<RunningCall>;
   /** The agents that are at work for it. Only `session/get` has them. */
   agents: Array<AgentInfo>;
+  /** The last messages that it sent to the people, in assistant mode. Only `session/get` has them. */
+  briefs: Array<Brief>;
   /** The open asks, its agents' included. */
   asks: Array<Ask>;
   /** Tokens and money so far. */

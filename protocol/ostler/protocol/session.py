@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from ostler.protocol.agent import AgentInfo
+from ostler.protocol.brief import Brief
 from ostler.protocol.ids import Cursor, MessageId, SessionId
 from ostler.protocol.limits import DEFAULT_PAGE, MAX_DIRECTORIES, MAX_PAGE, MAX_RULES
 from ostler.protocol.shapes import Ask, AskingAgent, Message, RunningCall, Turn, Usage
@@ -86,6 +87,8 @@ class Session(Shape):
     """The calls that run, each with the end of what it has printed. Only `session/get` has them."""
     agents: list[AgentInfo] = []
     """The agents that are at work for it. Only `session/get` has them."""
+    briefs: list[Brief] = []
+    """The last messages that it sent to the people, in assistant mode. Only `session/get` has them."""
     asks: list[Ask] = []
     """The open asks, its agents' included."""
     usage: Usage = Field(default_factory=Usage)

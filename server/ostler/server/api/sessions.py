@@ -39,6 +39,7 @@ from ostler.server.engine.calls.stored_results import drop_pieces
 from ostler.server.engine.engine import Engine
 from ostler.server.engine.journal.session_view import (
     append_session_event,
+    list_last_briefs,
     read_session,
     read_session_page,
     resolve_provider,
@@ -174,6 +175,8 @@ class SessionMethods:
     async def get(self, params: SessionRef) -> Session:
         def read_rows(snapshot: Snapshot) -> tuple[Session, list[Call], list[AgentInfo]]:
             session = read_session(snapshot, snapshot.sessions.get(params.session_id), snapshot.events.load_head())
+            if self.configuration.current.assistant:
+                session = session.model_copy(update={"briefs": list_last_briefs(snapshot, session.id)})
             unfinished = snapshot.calls.list_unfinished(session.id) if session.turn is not None else []
             found = list_agents(snapshot, session.id, self.engine.agents.queue)
             agents = [agent for agent in found if agent.ended_at is None]

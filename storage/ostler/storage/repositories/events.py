@@ -181,6 +181,16 @@ class Events:
         rows.sort(key=lambda row: row[0])
         return rows[:limit]
 
+    def list_last_data(self, root_id: SessionId, kind: str, limit: int, within: int) -> list[bytes]:
+        """The data of the last events of a type in a tree, oldest first; looked for among so many of its last lines."""
+        # The inner query walks the end of an index range: how long the session is does not matter.
+        rows = self._connection.execute(
+            "SELECT data_json FROM (SELECT cursor, type, data_json FROM events WHERE root_id = ?"
+            " ORDER BY cursor DESC LIMIT ?) WHERE type = ? ORDER BY cursor DESC LIMIT ?",
+            (root_id, within, kind, limit),
+        )
+        return [unpack(row[0]) for row in rows][::-1]
+
     def count(self) -> int:
         return int(self._connection.execute("SELECT count(*) FROM events").fetchone()[0])
 

@@ -41,6 +41,7 @@ def test_messages_are_shown_block_by_block(daemon: Daemon, session_id: str) -> N
         [
             {"type": "thinking", "thinking": "hm\nwell"},
             {"type": "tool_use", "id": "1", "name": "Bash", "input": {"command": "pytest"}},
+            {"type": "tool_use", "id": "2", "name": "SendUserMessage", "input": {"message": "Nearly\nthere."}},
         ],
         [
             {"type": "tool_result", "tool_use_id": "1", "content": "2 passed\n\x1b[31mred"},
@@ -53,7 +54,7 @@ def test_messages_are_shown_block_by_block(daemon: Daemon, session_id: str) -> N
     shown = Cli(daemon.home).run("show", session_id).out.partition("\n\n")[2]
     assert shown == (
         f"user  {NOW}\nrun the tests\n[image]\n"
-        f'\nassistant  {NOW}\n  thinking: hm\n  well\nBash {{"command": "pytest"}}\n'
+        f'\nassistant  {NOW}\n  thinking: hm\n  well\nBash {{"command": "pytest"}}\n✉ Nearly\nthere.\n'
         f"\nuser  {NOW}\n  2 passed\n  \\x1b[31mred\n  x\n  [image]\n"
         f"\nassistant  {NOW}\ndone \\x1b]0;title\\x07\n[new_kind]\n"
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ostler.protocol.errors import InvalidParams
+from tests.clients.conftest import Cli
 from tests.support.driver import Harness, Json
 from tests.support.messages_api.replies import calls, message
 from tests.support.model_replies import DONE
@@ -43,8 +44,16 @@ def test_a_message_reaches_who_is_there_and_who_comes_later(assistant: Harness, 
         f"The person has the message.\nWith {picture} (150.0 KB), kept as {first['id']}.\n"
         f"With {note} (9 bytes), kept as {second['id']}."
     ]
+    assert assistant.daemon.call("session/get", session_id=driver.id)["briefs"] == [brief]
     driver.reconnect(after=0)
     assert driver.wait("brief.sent")["data"] == brief, "who comes later"
+
+    cli = Cli(assistant.daemon.home)
+    attached = cli.run("attach", driver.id).out
+    assert attached.count("✉ **Done.**\n") == 1
+    assert f"\n  {note} (9 bytes): ostler show {second['id']} > FILE\n" in attached
+    assert "✉ **Done.**\n" in cli.run("show", driver.id).out
+    assert cli.run("show", second["id"]).out == "as it was"
 
     whole = assistant.daemon.send_http("GET", f"/results/{first['id']}")
     assert (whole.body, whole.headers["content-type"]) == (PICTURE, "image/png")

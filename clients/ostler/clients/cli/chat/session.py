@@ -21,7 +21,7 @@ from ostler.clients.cli.output import Colour
 from ostler.clients.cli.render.ask import name_answerer
 from ostler.clients.cli.render.ask_line import describe_subject
 from ostler.clients.cli.render.blocks.rows import Row
-from ostler.clients.cli.render.turn import TurnRenderer
+from ostler.clients.cli.render.turn import TurnRenderer, describe_brief
 from ostler.clients.cli.terminal.completion import Suggestion
 from ostler.clients.cli.terminal.console import Console, TerminalConsole
 from ostler.clients.cli.terminal.input_events import EndOfInput, Escape, Line, Shortcut, StrayKeys
@@ -90,6 +90,9 @@ class ChatSession:
 
     async def run(self) -> None:
         """Until the person leaves, or the session is deleted."""
+        for brief in self.session.briefs:  # sent when nobody was here
+            for text, colour in describe_brief(brief):
+                self.tell(text, colour)
         self._apply_state(self.session)
         async with anyio.create_task_group() as group:
             await group.start(self._handle_signals, group)

@@ -12,6 +12,8 @@ from ostler.clients.cli.render.ask_line import abbreviate_home
 
 _COLOURS: Final[dict[str, Colour]] = {"running": "green", "waiting": "yellow", "archived": "dim", "idle": "cyan"}
 _TITLE_WIDTH: Final = 30
+_BRIEF_NAMES: Final = ("SendUserMessage", "Brief")
+"""The tool whose input is for people, as the model may call it."""
 
 
 def format_sessions(found: list[dict[str, Any]]) -> list[str]:
@@ -98,6 +100,8 @@ def _format_block(block: dict[str, Any]) -> str:
             return sanitize(str(block.get("text", "")))
         case "thinking":
             return _indent("thinking: " + str(block.get("thinking", "")), "dim")
+        case "tool_use" if block.get("name") in _BRIEF_NAMES:
+            return colourize(f"✉ {sanitize(str((block.get('input') or {}).get('message', '')))}", "bold")
         case "tool_use":
             return f"{colourize(sanitize(str(block.get('name'))), 'cyan')} {sanitize(_format_json(block.get('input')))}"
         case "tool_result":

@@ -1,13 +1,18 @@
 """Builds the protocol's `Session` of stored sessions, and writes the events about them."""
 
 from collections.abc import Sequence
+from typing import Final
 
+from ostler.protocol.brief import Brief
 from ostler.protocol.events import SessionData
-from ostler.protocol.ids import Cursor
+from ostler.protocol.ids import Cursor, SessionId
 from ostler.protocol.session import Session
 from ostler.protocol.shapes import Ask, AskingAgent, Turn, Usage
 from ostler.storage import Scope, Snapshot, Tx
 from ostler.storage.repositories.sessions import SessionRecord
+
+_MAX_BRIEFS: Final = 10
+_SEARCHED_EVENTS: Final = 5_000
 
 
 def resolve_provider(model: str) -> str:
@@ -19,6 +24,12 @@ def read_session(snapshot: Snapshot, record: SessionRecord, cursor: Cursor) -> S
     used = snapshot.usage.sum_session(record.id)
     turn = snapshot.turns.find_current(record.id)
     return build_session(record, cursor, used, turn, _find_open_asks(snapshot, record))
+
+
+def list_last_briefs(snapshot: Snapshot, root_id: SessionId) -> list[Brief]:
+    """The last messages to the people, for a client that comes later; none where very much has happened since."""
+    found = snapshot.events.list_last_data(root_id, "brief.sent", _MAX_BRIEFS, _SEARCHED_EVENTS)
+    return [Brief.model_validate_json(data) for data in found]
 
 
 def read_session_page(snapshot: Snapshot, records: Sequence[SessionRecord]) -> list[Session]:
