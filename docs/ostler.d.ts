@@ -599,6 +599,8 @@ export interface ConfigModel {
   max_output_tokens?: number;
   /** Sends `strict` and `input_examples` of tools. `auto`: to the maker's own address, with models that know them. */
   tool_extras?: "auto" | "always" | "never";
+  /** The provider summarises long conversations itself. `auto`: at the maker's own address, with models that can. */
+  compaction?: "auto" | "always" | "never";
   /** Prices of models by name, in addition to and above the ones that the daemon knows. */
   prices?: Record<string, ConfigPrice>;
 }

@@ -108,6 +108,8 @@ class Model(Section):
     """The most that the model may write in one message."""
     tool_extras: Literal["auto", "always", "never"] = "auto"
     """Sends `strict` and `input_examples` of tools. `auto`: to the maker's own address, with models that know them."""
+    compaction: Literal["auto", "always", "never"] = "auto"
+    """The provider summarises long conversations itself. `auto`: at the maker's own address, with models that can."""
     prices: dict[Name, Price] = {}
     """Prices of models by name, in addition to and above the ones that the daemon knows."""
 

@@ -87,6 +87,12 @@ def knows_extras(model: str) -> bool:
     )
 
 
+def knows_compaction(model: str) -> bool:
+    """Whether the maker's API summarises conversations of this model itself."""
+    name = _RESELLER.sub("", model)
+    return any(fnmatchcase(name, pattern) for pattern in _load_data()["with_compaction"])
+
+
 def format_usd(amount: Decimal) -> str:
     """As it goes over the wire: a plain decimal without an exponent or zeros at its end."""
     text = f"{amount.quantize(_SMALLEST, ROUND_HALF_EVEN):f}"

@@ -28,6 +28,8 @@ class ModelRequest:
     """Further fields of the body: `thinking`, `tool_choice`…"""
     stream: bool = True
     """Whether the answer is wanted in pieces, as it is written."""
+    betas: Sequence[str] = ()
+    """Names of what the request needs of the API beyond its common part."""
     stored: Callable[[], Awaitable[None]] | None = None
     """Waits until the disk has all of it: nothing leaves before, but everything can be made ready."""
 
@@ -120,4 +122,12 @@ class Provider(Protocol):
 
     def forgo_extras(self, model: str) -> None:
         """The provider has refused the extras: from now on `takes_extras` is False for this model."""
+        ...
+
+    def compacts(self, model: str) -> bool:
+        """Whether the provider summarises a conversation itself, where a request asks for it."""
+        ...
+
+    def forgo_compaction(self, model: str) -> None:
+        """The provider has refused to: from now on `compacts` is False for this model."""
         ...

@@ -74,6 +74,7 @@ def make_providers(environ: Mapping[str, str], settings: Model, credentials: Cre
         connect_seconds=settings.connect_seconds,
         silence_seconds=settings.silence_seconds,
         tool_extras=settings.tool_extras,
+        compaction=settings.compaction,
     )
     return Providers(lambda: _add_kept_key(anthropic, credentials), lambda: credentials.version)
 

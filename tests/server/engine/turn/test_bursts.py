@@ -39,6 +39,12 @@ class BurstProvider:
     def forgo_extras(self, model: str) -> None:
         raise AssertionError("it takes them")
 
+    def compacts(self, model: str) -> bool:
+        return False
+
+    def forgo_compaction(self, model: str) -> None:
+        raise AssertionError("it was not asked to")
+
 
 async def test_others_have_their_turn_while_a_burst_of_events_is_read() -> None:
     request = ModelRequest("any", 1, b"[]", b"[]", [])

@@ -226,7 +226,8 @@ class Compactor:
         last = find_last_request(rows)
         # Where it stays word for word, it need not be quoted.
         quoted = None if last is not None and last == find_last_request(kept) else last
-        survivors = await render_survivors(self.session, stored, quoted, self.load_facts(self.session), self.window)
+        facts = self.load_facts(self.session)
+        survivors = await render_survivors(self.session, stored, rows, quoted, facts, self.window)
         body = "\n\n".join([f"# Summary\n\n{text}", survivors, *wish.notes])
         return Message.model_validate(
             {

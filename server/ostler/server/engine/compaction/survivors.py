@@ -6,6 +6,7 @@ from typing import Final
 
 from ostler.protocol.shapes import Task
 from ostler.protocol.todo import Todo
+from ostler.server.engine.context.clearing import SKILL_TOOL
 from ostler.server.engine.context.rows import Row
 from ostler.server.engine.context.tokens import BYTES_PER_TOKEN
 from ostler.server.engine.context.transcript import cut_middle
@@ -23,6 +24,8 @@ _FIRST_REQUEST_CHARS: Final = 4_000
 _PLAN_CHARS: Final = 12_000
 _TODOS: Final = 100
 _TASKS: Final = 50
+_DEFERRAL: Final = "deferral"
+"""Where the session's state names the tools that were loaded."""
 _FILES: Final = 5
 _FILE_TOKENS: Final = 5_000
 """Of one file."""
@@ -67,18 +70,42 @@ def find_last_request(rows: Sequence[Row]) -> str | None:
 
 
 async def render_survivors(
-    live: LiveSession, stored: StoredSurvivors, last_request: str | None, facts: EnvironmentFacts | None, window: int
+    live: LiveSession,
+    stored: StoredSurvivors,
+    rows: Sequence[Row],
+    last_request: str | None,
+    facts: EnvironmentFacts | None,
+    window: int,
 ) -> str:
     """The part of a summary that no model writes."""
     most = window * BYTES_PER_TOKEN // 8
     parts = [*_render_requests(stored.first_request, last_request, most)]
     parts.append("# As it is now\n\n" + "\n".join(_list_facts(live, facts)))
     parts += await read_in_thread(_render_plan, live, most)
+    parts += _render_list("Tools that you loaded; where you miss one, load it again", list_loaded_tools(live), _TODOS)
+    parts += _render_list("Skills that you used; call Skill again to read one", list_skills(rows), _TASKS)
     parts += _render_list("Your work list", [_format_todo(todo) for todo in stored.todos], _TODOS)
     parts += _render_list("What runs in the background", [_format_task(task) for task in stored.tasks], _TASKS)
     parts += _render_list("Agents that have ended; TaskOutput shows their reports", list(stored.agents), _TASKS)
     parts += await read_in_thread(_render_files, live, min(_ALL_FILE_TOKENS, window // _FILES_SHARE))
     return "\n\n".join(parts)
+
+
+def list_loaded_tools(live: LiveSession) -> list[str]:
+    """By name: what they are stands in the tools of the next turn, or is found again."""
+    loaded = (live.state.get(_DEFERRAL) or {}).get("loaded") or ()
+    return [f"- {to_printable(name)}" for name in loaded]
+
+
+def list_skills(rows: Sequence[Row]) -> list[str]:
+    """Those that the conversation has called, each once, the last ones last."""
+    used = [
+        (str(block["input"].get("skill") or block["input"].get("command") or ""), str(block["input"].get("args") or ""))
+        for row in rows
+        for block in row.blocks
+        if block["type"] == "tool_use" and block["name"] == SKILL_TOOL
+    ]
+    return [f"- {_quote(one_line(f'{name} {args}', 200), 300)}" for name, args in dict.fromkeys(used) if name]
 
 
 def _render_requests(first: str | None, last: str | None, most: int) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from ostler.server.models.anthropic.endpoint import find_endpoint
@@ -57,7 +57,12 @@ class AnthropicClient:
             raise self._failures.from_bad_settings(error) from error
 
     async def open_stream(
-        self, parts: list[bytes], wait_stored: WaitStored | None = None, *, streams: bool = True
+        self,
+        parts: list[bytes],
+        wait_stored: WaitStored | None = None,
+        *,
+        streams: bool = True,
+        betas: Sequence[str] = (),
     ) -> ResponseStream:
         """Send a request, as soon as the disk has what it says; returns when the provider has accepted it.
 
@@ -65,17 +70,22 @@ class AnthropicClient:
         caller limits its time.
         """
         try:
-            response = await self._send(parts, wait_stored, self._silence_seconds if streams else None)
+            response = await self._send(parts, wait_stored, self._silence_seconds if streams else None, betas)
         except (ValueError, RuntimeError, OSError) as error:
             raise self._failures.from_request_error(error) from error
         answer = ResponseStream(response, self._failures)
         await answer.check_response()
         return answer
 
-    async def _send(self, parts: list[bytes], wait_stored: WaitStored | None, silence: float | None) -> Response:
+    async def _send(
+        self, parts: list[bytes], wait_stored: WaitStored | None, silence: float | None, betas: Sequence[str]
+    ) -> Response:
+        headers = {"anthropic-beta": ",".join(betas)} if betas else {}
         address, left = self._address, _MAX_REDIRECTIONS
         while True:
-            response = await self._http.request("POST", address, parts, silence=silence, ready=wait_stored)
+            response = await self._http.request(
+                "POST", address, parts, silence=silence, ready=wait_stored, headers=headers
+            )
             location = response.headers.get("location") if response.status in (307, 308) else None
             if location is None or not left:
                 return response

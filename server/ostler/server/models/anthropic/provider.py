@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 
 from ostler.server.models.model_list import MAX_LIST_BYTES, OfferedModel, list_known_models, parse_offered
-from ostler.server.models.pricing import knows_extras
+from ostler.server.models.pricing import knows_compaction, knows_extras
 from ostler.server.models.provider import ModelFailure, ModelRequest, RawEvent
 from ostler.tools.spelling import suggest_spelling
 from ostler.tools.threads import read_in_thread
@@ -38,6 +38,7 @@ class AnthropicSettings:
     connect_seconds: float = 20
     silence_seconds: float = 120
     tool_extras: Literal["auto", "always", "never"] = "auto"
+    compaction: Literal["auto", "always", "never"] = "auto"
     key_variable: str | None = None
     """The variable that the key or token is from; null where it is a kept one, or none."""
     fetch_key: Callable[[], str] | None = field(default=None, repr=False, compare=False)
@@ -55,6 +56,7 @@ class AnthropicSettings:
         connect_seconds: float,
         silence_seconds: float,
         tool_extras: Literal["auto", "always", "never"] = "auto",
+        compaction: Literal["auto", "always", "never"] = "auto",
     ) -> Self:
         """From the same variables that the SDK reads. The key counts where both key and token are set."""
         base_url, key, token = (
@@ -71,6 +73,7 @@ class AnthropicSettings:
             connect_seconds,
             silence_seconds,
             tool_extras,
+            compaction,
             variable,
             needs_sdk=needs_sdk,
         )
@@ -136,6 +139,7 @@ class AnthropicProvider:
         self._closed = False
         self._without_extras: set[str] = set()
         """Models that have refused them."""
+        self._without_compaction: set[str] = set()
         self._open_lock = anyio.Lock()
         self._limiter = anyio.CapacityLimiter(1)
         self._list_lock = anyio.Lock()
@@ -159,6 +163,16 @@ class AnthropicProvider:
     def forgo_extras(self, model: str) -> None:
         """See `Provider`."""
         self._without_extras.add(model)
+
+    def compacts(self, model: str) -> bool:
+        """See `Provider`."""
+        if self.settings.compaction == "never" or model in self._without_compaction:
+            return False
+        return self.settings.compaction == "always" or (self.settings.is_anthropic and knows_compaction(model))
+
+    def forgo_compaction(self, model: str) -> None:
+        """See `Provider`."""
+        self._without_compaction.add(model)
 
     async def list_models(self) -> Sequence[OfferedModel]:
         """The models that the provider offers, as it said at most a minute ago. Raises ModelFailure."""
@@ -227,7 +241,9 @@ class _StreamedRequest:
         request = self._request
         parts = await read_in_thread(request.encode_parts) if request.is_long else request.encode_parts()
         try:
-            self._response = await client.open_stream(parts, request.stored, streams=request.stream)
+            self._response = await client.open_stream(
+                parts, request.stored, streams=request.stream, betas=request.betas
+            )
         except ModelFailure as failure:
             if failure.kind == "unknown_model":
                 failure.message = f"{failure.message}. {await self._provider.name_models(request.model)}"

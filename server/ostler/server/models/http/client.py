@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import anyio
@@ -60,6 +61,7 @@ class HttpClient:
         *,
         silence: float | None,
         ready: Callable[[], Awaitable[None]] | None = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
     ) -> Response:
         """Send a request, as soon as `ready` returns: all else is done by then. Returns when the answer has begun.
 
@@ -67,7 +69,7 @@ class HttpClient:
         `ready` raises.
         """
         size = sum(map(len, body))
-        head = self._encode_head(method, address, size)
+        head = self._encode_head(method, address, size, headers)
         parts = [head + b"".join(body)] if size < _JOINED_BYTES else [head, *body]
         await self._wait_for_place(silence)
         connection = None
@@ -98,11 +100,12 @@ class HttpClient:
             connection.close()
         await anyio.lowlevel.checkpoint()  # in which the event loop closes the sockets
 
-    def _encode_head(self, method: str, address: Address, size: int) -> bytes:
+    def _encode_head(self, method: str, address: Address, size: int, headers: Mapping[str, str]) -> bytes:
         # A proxy that reads the request is told the whole address.
         place = address.origin if self._proxy and not address.is_encrypted else ""
         length = f"content-length: {size}\r\n" if method == "POST" else ""
-        return f"{method} {place}{address.target} HTTP/1.1\r\n{length}".encode() + self._fields + b"\r\n"
+        more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        return f"{method} {place}{address.target} HTTP/1.1\r\n{length}{more}".encode() + self._fields + b"\r\n"
 
     async def _wait_for_place(self, seconds: float | None) -> None:
         try:

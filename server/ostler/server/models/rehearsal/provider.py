@@ -38,6 +38,13 @@ class RehearsalProvider:
     def forgo_extras(self, model: str) -> None:
         """It never has any."""
 
+    def compacts(self, model: str) -> bool:
+        """It is asked in words."""
+        return False
+
+    def forgo_compaction(self, model: str) -> None:
+        """It never does."""
+
     @asynccontextmanager
     async def _stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[RawEvent]]:
         # On a thread: a tail with megabytes of results takes its time to decode.
