@@ -6,7 +6,7 @@ works: where several nodes share a database, the row with the end is locked for 
 """
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from ostler.protocol.events import SessionData, TurnData
 from ostler.protocol.ids import Cursor
@@ -45,21 +45,20 @@ class Stamp:
         return Cursor(cursor - self.shift) if is_place(cursor) else cursor
 
     def apply(self, value: V) -> V:
-        """The value with its cursors; what holds none is left as it is."""
-        stamped: Any = value
-        match value:
-            case Turn():
-                stamped = value.changed(cursor=self.convert(value.cursor)) if is_place(value.cursor) else value
-            case Session():
-                stamped = value.changed(
-                    cursor=self.convert(value.cursor), turn=None if value.turn is None else self.apply(value.turn)
-                )
-            case SessionData():
-                stamped = value.changed(session=self.apply(value.session))
-            case TurnData():
-                stamped = value.changed(turn=self.apply(value.turn))
-            case int():
-                stamped = self.convert(Cursor(value)) if value > PLACES else value
-            case _:
-                pass
-        return stamped  # type: ignore[no-any-return]
+        """The value with its cursors, filled in where they stand; what holds none is left as it is.
+
+        Whatever holds a place was made in this transaction, and nobody else has seen it: a copy of each would cost as
+        much as all else that the stamp does.
+        """
+        if isinstance(value, SessionData):
+            self.apply(value.session)
+        elif isinstance(value, TurnData):
+            self.apply(value.turn)
+        elif isinstance(value, Session | Turn):
+            if is_place(value.cursor):
+                value.__dict__["cursor"] = self.convert(value.cursor)
+            if isinstance(value, Session) and value.turn is not None:
+                self.apply(value.turn)
+        elif isinstance(value, int) and value > PLACES:
+            return self.convert(Cursor(value))  # type: ignore[return-value]
+        return value

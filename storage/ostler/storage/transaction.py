@@ -26,9 +26,12 @@ class Scope:
 class _Unstamped(NamedTuple):
     """A line that has no cursor yet."""
 
-    line: Line
+    fields: tuple[SessionId | None, SessionId | None, TurnId | None, str, str]
+    """Those that the line and its event share behind the cursor: one is made of each, once there is a cursor."""
+    reference: str | None
+    data: bytes | None
     published: bytes | None
-    """Its data; None where a cursor is part of it, and it is encoded with the stamp."""
+    """The event's data; None where a cursor is part of it, and it is encoded with the stamp."""
     holder: Shape | None
     """What the cursor is part of."""
     appended: list[LoggedEvent]
@@ -91,20 +94,22 @@ class Tx(Snapshot):
         if kind == "turn.ended" and thing is None:
             thing = self.turns.find(TurnId(reference or ""))
         place, holder = self.next_cursor, data or thing
-        line = Line(place, scope.session_id, scope.root_id, scope.turn_id, times.now(), kind, reference, None)
+        fields = (scope.session_id, scope.root_id, scope.turn_id, times.now(), kind)
         if isinstance(holder, Shape) and holds_cursor(holder):
-            self._unstamped.append(_Unstamped(line, None, holder, self.appended))
+            self._unstamped.append(_Unstamped(fields, reference, None, None, holder, self.appended))
             return place
-        if data is not None:
-            line = line._replace(data=long_json.encode(data))
-        published = self.events.build_data(line, long_json.encode(thing) if isinstance(thing, Shape) else thing)
-        self._unstamped.append(_Unstamped(line, published, None, self.appended))
+        encoded = None if data is None else long_json.encode(data)
+        published = encoded if reference is None else None
+        if published is None:
+            line = Line(place, *fields, reference, encoded)
+            published = self.events.build_data(line, long_json.encode(thing) if isinstance(thing, Shape) else thing)
+        self._unstamped.append(_Unstamped(fields, reference, encoded, published, None, self.appended))
         return place
 
     def drop_lines(self, session_id: SessionId) -> None:
         """Publish the lines of this session so far, and store none: it is deleted with everything about it."""
         self._unstamped = [
-            one._replace(stored=False) if one.line.session_id == session_id else one for one in self._unstamped
+            one._replace(stored=False) if one.fields[0] == session_id else one for one in self._unstamped
         ]
 
     def stamp(self) -> Stamp:
@@ -115,22 +120,27 @@ class Tx(Snapshot):
         for placed in (self.turns, self.asks, self.tasks, self.idempotency):
             if placed.unstamped:
                 placed.stamp(stamp)
-        for unstamped in pending:
-            self.head = Cursor(self.head + 1)
-            line, published = unstamped.line._replace(cursor=self.head), unstamped.published
-            if unstamped.holder is not None:
-                encoded = long_json.encode(stamp.apply(unstamped.holder))
-                if EVENT_TYPES[line.type].by_reference:
-                    published = self.events.build_data(line, encoded)
-                else:
-                    line = line._replace(data=encoded)
-                    published = self.events.build_data(line)
-            assert published is not None
-            unstamped.appended.append(LoggedEvent(*line[:6], published))
-            if unstamped.stored:
-                self.unwritten.append(line)
+        cursor, unwritten = self.head, self.unwritten
+        for fields, reference, data, published, holder, appended, stored in pending:
+            cursor = Cursor(cursor + 1)
+            line, sent = Line(cursor, *fields, reference, data), published
+            if holder is not None:
+                line, sent = self._encode_holder(line, stamp.apply(holder))
+            assert sent is not None
+            appended.append(LoggedEvent(cursor, *fields, sent))
+            if stored:
+                unwritten.append(line)
+        self.head = cursor
         self.forget_unstamped()
         return stamp
+
+    def _encode_holder(self, line: Line, holder: Shape) -> tuple[Line, bytes]:
+        """The line of an event of which a cursor is part, and the data of the event."""
+        encoded = long_json.encode(holder)
+        if EVENT_TYPES[line.type].by_reference:
+            return line, self.events.build_data(line, encoded)
+        line = line._replace(data=encoded)
+        return line, encoded if line.reference is None else self.events.build_data(line)
 
     def write_lines(self) -> None:
         """Insert the stamped lines."""

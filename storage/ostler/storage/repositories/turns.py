@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from ostler.protocol.ids import MessageId, SessionId, TaskId, TurnId
+from ostler.protocol.ids import Cursor, MessageId, SessionId, TaskId, TurnId
 from ostler.protocol.shapes import Turn
 from ostler.storage.sqlite import long_json
 from ostler.storage.sqlite.packing import load_packed, pack, unpack
@@ -29,12 +29,13 @@ class Turns:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self.unstamped: list[TurnId] = []
+        self.unstamped: dict[TurnId, tuple[Cursor, Turn]] = {}
+        """The place of each row, and the turn as it was written last."""
 
     def put(self, turn: Turn, turn_input: Any) -> None:
         """Insert a turn; its cursor as it is now is its place in every list."""
         if is_place(turn.cursor):
-            self.unstamped.append(turn.id)
+            self.unstamped[turn.id] = turn.cursor, turn
         self._connection.execute(
             "INSERT INTO turns (id, session_id, status, turn_json, input_json, cursor) VALUES (?, ?, ?, ?, ?, ?)",
             (
@@ -48,17 +49,19 @@ class Turns:
         )
 
     def update(self, turn: Turn) -> None:
+        if turn.id in self.unstamped:
+            self.unstamped[turn.id] = self.unstamped[turn.id][0], turn
         self._connection.execute(
             "UPDATE turns SET status = ?, turn_json = ? WHERE id = ?",
             (turn.status, pack(long_json.encode(turn)), turn.id),
         )
 
     def stamp(self, stamp: Stamp) -> None:
-        for turn_id in self.unstamped:
-            turn = self.find(turn_id)
-            if turn is not None:  # else its session was deleted since
-                self.update(stamp.apply(turn))
-                self._connection.execute("UPDATE turns SET cursor = cursor - ? WHERE id = ?", (stamp.shift, turn_id))
+        for place, turn in self.unstamped.values():
+            self._connection.execute(
+                "UPDATE turns SET turn_json = ?, cursor = ? WHERE id = ?",
+                (pack(long_json.encode(stamp.apply(turn))), stamp.convert(place), turn.id),
+            )
 
     def hold_input(self, turn_id: TurnId, message_id: MessageId, ends: Sequence[TaskId]) -> None:
         """Hold the input of a turn back from the model, until hooks have run or the trust ask is answered."""
