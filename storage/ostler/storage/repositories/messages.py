@@ -107,8 +107,8 @@ class Messages:
                 "model": row[5],
                 "stop_reason": row[6],
                 "source_call_id": row[7],
-                "created_at": row[8],
                 "summary": row[9] is not None,
+                "created_at": row[8],
             }
         )
 
