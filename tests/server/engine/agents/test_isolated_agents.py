@@ -94,6 +94,21 @@ def test_one_in_the_background_says_at_its_end_what_became_of_it(harness: Harnes
     assert f"/{name} on the branch worktree-{name} was kept" in shown
 
 
+def test_what_it_has_left_running_ends_before_its_worktree(harness: Harness, tmp_path: Path) -> None:
+    folder = make_repository(tmp_path / "work")
+    lasting = message(bash("tail -f /dev/null", run_in_background=True))
+    driver = open_in(harness, folder, isolated(harness, lasting, report("Started.")))
+    driver.run_turn()
+    child = find_child(driver)["id"]
+    (task,) = harness.daemon.call("task/list", session_id=child)["tasks"]
+    assert (task["status"], task["error"]) == (
+        "killed",
+        "The agent that started it has ended, and its worktree with it.",
+    )
+    assert list_left(folder) == []
+    driver.expect_usable()
+
+
 def test_one_that_goes_on_is_where_it_was_or_in_a_new_worktree(harness: Harness, tmp_path: Path) -> None:
     folder = make_repository(tmp_path / "work")
     for steps, same in (([report()], False), ([CHANGE, report()], True)):

@@ -87,7 +87,13 @@ class RunningAgent:
             live = (await self.get_actor(self.agent_id)).live
         except ProtocolError:
             return None  # it was deleted, and its worktree with it; or the daemon stops, and the next one does it
-        return await SessionWorktrees(live, self.turn_id).finish()
+        worktrees = SessionWorktrees(live, self.turn_id)
+        if worktrees.isolated:
+            # What it has left running would write into a folder that goes.
+            await live.tasks.stop_tasks_of(
+                self.agent_id, "The agent that started it has ended, and its worktree with it."
+            )
+        return await worktrees.finish()
 
     async def _wait_for_turn(self) -> Turn:
         while True:

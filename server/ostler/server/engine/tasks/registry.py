@@ -355,6 +355,15 @@ class TaskRegistry:
             for each in found:
                 await each.end_stored.wait()
 
+    async def stop_tasks_of(self, session_id: SessionId, why: str) -> None:
+        """Stop what still runs of a session, and wait a while for its end."""
+        found = [each for each in self._live.values() if each.task.session_id == session_id]
+        for each in found:
+            each.stop(why)
+        with anyio.move_on_after(_STOP_SECONDS):
+            for each in found:
+                await each.end_stored.wait()
+
     async def stop_session_tasks(self, session_ids: Iterable[SessionId]) -> None:
         """Sessions are about to be deleted: stop their tasks, and remove the output files."""
         wanted = set(session_ids)

@@ -111,6 +111,11 @@ class SessionWorktrees:
         made = await self._make(self.session.view.shell_folder, None, agent)
         return replace(made, isolates=True)
 
+    @property
+    def isolated(self) -> bool:
+        """Whether the session is an agent's with a worktree of its own."""
+        return self._find_isolating() is not None
+
     async def finish(self) -> WorktreeOutcome | None:
         """At the end of this session, which is an agent's: its worktree is removed where nothing was changed in it.
 
