@@ -40,6 +40,10 @@ CALL_CUT: Final = wrap_note(
 )
 
 
+SUMMARY_WANTED: Final = "The window of this conversation is nearly full."
+"""How a request for a summary begins."""
+
+
 def ask_for_form(schema: str) -> str:
     """Asks for the answer of a turn in the form of a JSON Schema."""
     return wrap_note(

@@ -24,6 +24,22 @@ def test_a_session_shows_its_window_and_its_usage(cli: Cli, daemon: Daemon, proj
     assert cli.run("usage", "--session", session, "--format", "json").json["by_tool"][0]["calls"] == 1
 
 
+def test_a_conversation_is_compacted_by_request(cli: Cli, daemon: Daemon, project: Path) -> None:
+    session = daemon.call("session/create", cwd=str(project))["id"]
+    for _ in range(2):
+        daemon.call("run", session_id=session, input="run seq 1 4000")
+    done = cli.run("compact", "keep", "the", "numbers", "--session", session).out
+    assert done.startswith("Compacted: ")
+    before, after = (int(word.replace(",", "")) for word in done.split() if word.replace(",", "").isdigit())
+    assert after < before
+    shown = cli.run("show", session).out
+    assert "compacted here; the model goes on with" in shown
+    assert "The person asked for:\n- run seq 1 4000" in shown
+    assert "## Compacted here" in daemon.call("session/export", session_id=session)["content"]
+    again = cli.run("compact", "--session", session)
+    assert again.code == 1
+
+
 def test_bars_are_drawn_by_share() -> None:
     full, small, empty = format_bars([("a", 100), ("b", 1), ("c", 0)], 100)
     assert (full.count("#"), small.count("#"), empty.count("#")) == (40, 1, 0)

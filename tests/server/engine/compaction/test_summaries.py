@@ -326,6 +326,17 @@ def test_a_provider_that_says_too_long_is_asked_once_more_after_a_compaction(win
     driver.expect_usable()
 
 
+def test_an_answer_that_has_filled_the_window_is_continued_after_a_compaction(window: Harness) -> None:
+    driver = window.open_session(tools=TOOLS, rules={"allow": ["Bash"]})
+    fill(driver)
+    cut = message(says("The mare is"), stop_reason="model_context_window_exceeded")
+    left = iter([cut, message(says(" grey."))])
+    asked = answer_summaries(driver, message(says(SUMMARY)), otherwise=lambda request: next(left))
+    turn = driver.run_turn("What colour?")
+    assert (turn["reason"], turn["result_text"], len(asked)) == ("completed", "The mare is grey.", 1)
+    driver.expect_usable()
+
+
 def test_a_window_full_of_one_message_of_the_persons_is_made_room_in(window: Harness) -> None:
     driver = window.open_session(tools=TOOLS)
     asked = answer_summaries(driver, message(says(SUMMARY)))

@@ -116,7 +116,7 @@ class Compactor:
         return self.session.context.measure(self.head.tokens, self.session.history.tokens).tokens
 
     def is_full(self) -> bool:
-        return self.measure() > self.threshold
+        return self.session.context.full or self.measure() > self.threshold
 
     async def compact(self, wish: CompactionWish, *, clear_first: bool) -> ContextCompacted:
         """Make it shorter. Raises CompactionFailed where that is not possible, and what the provider raises."""

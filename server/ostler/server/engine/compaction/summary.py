@@ -16,6 +16,7 @@ from ostler.server.engine.context.tokens import BYTES_PER_TOKEN
 from ostler.server.engine.context.transcript import render_transcript
 from ostler.server.models.assembler import MessageAssembler
 from ostler.server.models.provider import ModelFailure, ModelRequest, Provider, RawEvent
+from ostler.server.prompt.reminders import SUMMARY_WANTED, wrap_note
 
 MAX_TOKENS: Final = 20_000
 """Of a summary."""
@@ -275,10 +276,10 @@ def _load_instructions() -> str:
 
 def build_instructions(wishes: str | None, words: int) -> str:
     """What the model is asked for, with what a person wants to have kept."""
-    text = _load_instructions().replace("{words}", str(words), 1)
+    text = _load_instructions().replace("{words}", str(words), 1).replace("{opening}", SUMMARY_WANTED, 1)
     if wishes and wishes.strip():
         text = f"{text}\n\nThe person who asked for this summary adds: {wishes.strip()}"
-    return f"<ostler-note>\n{text}\n</ostler-note>"
+    return wrap_note(text)
 
 
 def _append_block(messages: Sequence[bytes], block: Mapping[str, Any]) -> list[bytes]:

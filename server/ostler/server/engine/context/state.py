@@ -36,6 +36,8 @@ class ContextState:
     """The long results of the conversation; made when one may repeat another, and anew after a compaction."""
     counted: CountedTokens | None = None
     """Null before the first answer, and after what was sent has changed."""
+    full: bool = False
+    """The provider has cut an answer, because the window was full: whatever was counted, the next one needs room."""
     _ratio: float = 1.0
     """The provider's count by our estimate, when it last counted."""
 
@@ -51,6 +53,7 @@ class ContextState:
     def forget(self) -> None:
         """What was sent has changed: it is counted anew, by the ratio that was seen before."""
         self.results = self.counted = None
+        self.full = False
 
     def measure(self, prefix_tokens: int, history_tokens: int) -> WindowUse:
         """What the next request would take."""

@@ -18,6 +18,10 @@ _MAX_BLOCKED_ENDS: Final = 10
 """How often a Stop hook may keep the turn from ending."""
 
 
+CUT_REASONS: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
+"""Why a model's message ends before the model has: its length limit, or the end of the window."""
+
+
 @dataclass(frozen=True, slots=True)
 class GoOn:
     """The model is asked to go on."""
@@ -41,7 +45,7 @@ class Continuations:
     """How often a Stop hook has kept the turn from ending."""
 
     def note_answer(self, answer: ModelAnswer) -> None:
-        if answer.stop_reason != "max_tokens":
+        if answer.stop_reason not in CUT_REASONS:
             self._cut = 0
 
     def judge_text(self, answer: ModelAnswer) -> GoOn | TurnEnd | None:
@@ -49,11 +53,11 @@ class Continuations:
         match answer.stop_reason:
             case "pause_turn" if not answer.empty:
                 return GoOn(continues_text=True)
-            case "max_tokens" if self._cut < _MAX_CONTINUATIONS:
+            case "max_tokens" | "model_context_window_exceeded" if self._cut < _MAX_CONTINUATIONS:
                 self._cut += 1
                 continues = not (answer.empty or answer.call_cut)
                 return GoOn(GO_ON if continues else CALL_CUT, continues)
-            case "max_tokens":
+            case "max_tokens" | "model_context_window_exceeded":
                 return self._build_truncated_end()
             case _:
                 return check_stop_reason(answer.stop_reason)
@@ -88,8 +92,6 @@ def check_stop_reason(stop_reason: str | None) -> TurnEnd | None:
         case "refusal":
             refused = {"code": "model_error", "kind": "refusal", "message": "The model declined to go on."}
             return TurnEnd("failed", refused)
-        case "model_context_window_exceeded":
-            return TurnEnd("failed", describe_too_long("The conversation has filled the model's context window."))
         case _:
             return None
 

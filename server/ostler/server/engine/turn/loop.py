@@ -29,6 +29,7 @@ from ostler.server.engine.session.settings_loader import SettingsLoader
 from ostler.server.engine.session.stop import StopSignal
 from ostler.server.engine.session.turn_state import BY_TIME_LIMIT, TurnEnd, TurnState, never
 from ostler.server.engine.turn.endings import (
+    CUT_REASONS,
     Continuations,
     GoOn,
     build_failure_end,
@@ -254,7 +255,7 @@ class TurnLoop:
     async def _handle_calls(self, answer: ModelAnswer) -> None:
         """Finish the calls of an answer, and tell the model where its last call was cut at the length limit."""
         cut = answer.call_cut or answer.executor.calls[-1].use.input_error is not None
-        if answer.stop_reason != "max_tokens" or not cut:
+        if answer.stop_reason not in CUT_REASONS or not cut:
             await self._finish_calls(answer.executor, end=check_stop_reason(answer.stop_reason))
             return
         end = self._continuations.judge_cut_call()
@@ -328,7 +329,7 @@ class TurnLoop:
         following = self._continuations.judge_text(answer)
         if following is None:
             await self._handle_finished(answer)
-        elif isinstance(following, TurnEnd) and answer.stop_reason == "max_tokens":
+        elif isinstance(following, TurnEnd) and answer.stop_reason in CUT_REASONS:
             self._end_truncated(following)
         else:
             await self._follow(following)

@@ -95,6 +95,8 @@ class ModelRequests:
     def _note_end(self, answer: ModelAnswer | None) -> ModelAnswer | None:
         self._broken = answer.stream_failure if answer is not None else None
         self._times_broken = self._times_broken + 1 if self._broken is not None else 0
+        if answer is not None:
+            self.session.context.full = answer.stop_reason == "model_context_window_exceeded"
         return answer
 
     # Retries.

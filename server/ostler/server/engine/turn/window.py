@@ -85,14 +85,20 @@ class TurnWindow:
         """
         self._recovered = False
         history = self.session.history
-        if self._blocked or history.ends_with_assistant or history.tokens <= self._hopeless_at * _GROWTH:
+        full = self.session.context.full
+        if self._blocked or history.ends_with_assistant:
+            return
+        if not full and history.tokens <= self._hopeless_at * _GROWTH:
             return
         compactor = make_compactor(self.session, self.services, self.prefix, model, extras)
         if not compactor.is_full():
             return
         try:
-            await self._compact(compactor, clear_first=True)
-        except NothingToCompact:
+            await self._compact(compactor, clear_first=not full)
+        except NothingToCompact as nothing:
+            if full:
+                self.session.context.full = False  # the next turn tries it, with whatever has changed
+                raise ModelFailure("too_long", f"The conversation has filled the model's window. {nothing}") from None
             self._hopeless_at = history.tokens  # the request itself says whether it still fits
         except CompactionBlocked as blocked:
             self._blocked = True

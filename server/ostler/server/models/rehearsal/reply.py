@@ -13,6 +13,7 @@ from ostler.server.models.rehearsal import speech
 from ostler.server.models.rehearsal.actions import Action, Call, Pause, Speech, Thought
 from ostler.server.models.rehearsal.conversation import read_capabilities, read_since_last_input
 from ostler.server.models.rehearsal.progress import Outcome, Progress, replay_progress
+from ostler.server.models.rehearsal.summary import is_summary_wanted, summarize_history
 
 _MAX_CALLS: Final = 10
 _CHARS_PER_TOKEN: Final = 4
@@ -58,6 +59,10 @@ class Reply:
 
 
 def build_reply(request: ModelRequest) -> Reply:
+    if is_summary_wanted(request.messages):
+        size = sum(len(message) for message in request.messages)
+        text = summarize_history(request.messages)
+        return Reply("msg_rehearsal_summary", [TextPart(text)], max(1, size // _CHARS_PER_TOKEN))
     progress = replay_progress(read_since_last_input(request.messages), read_capabilities(request))
     size = len(request.system) + len(request.tools) + sum(len(message) for message in request.messages)
     # The number of messages makes ids unique within a session; the last message does so after a rewind, too.
