@@ -1,7 +1,7 @@
 """The agents below a session: those that are stored, and those that wait for their place."""
 
 from ostler.protocol.agent import AgentInfo, AgentState
-from ostler.protocol.ids import SessionId, TaskId
+from ostler.protocol.ids import CallId, SessionId, TaskId
 from ostler.protocol.shapes import Turn
 from ostler.server.engine.agents.queue import AgentQueue
 from ostler.server.engine.session.agent_facts import find_agent_facts
@@ -29,6 +29,9 @@ def list_stored_agents(snapshot: Snapshot, session_id: SessionId) -> list[AgentI
             continue
         turns = snapshot.turns.list_by_session(member.id)
         last = turns[-1] if turns else None
+        status = _find_state(last) if last is not None else _find_state_before_turn(snapshot, facts.call_id)
+        # The daemon was killed before it began: that was its end.
+        ended_at = last.ended_at if last is not None else member.created_at if status == "killed" else None
         found.append(
             AgentInfo(
                 agent_id=member.id,
@@ -36,7 +39,7 @@ def list_stored_agents(snapshot: Snapshot, session_id: SessionId) -> list[AgentI
                 task_id=tasks.get(member.id),
                 name=facts.name,
                 kind=facts.kind,
-                status=_find_state(last),
+                status=status,
                 parent_id=member.parent_id,
                 description=facts.description,
                 model=member.model,
@@ -44,7 +47,7 @@ def list_stored_agents(snapshot: Snapshot, session_id: SessionId) -> list[AgentI
                 worktree=member.worktree_path,
                 usage=used[member.id],
                 started_at=member.created_at,
-                ended_at=last.ended_at if last is not None else None,
+                ended_at=ended_at,
             )
         )
     return found
@@ -55,9 +58,13 @@ def _find_tasks(snapshot: Snapshot, parents: set[SessionId]) -> dict[SessionId, 
     return {record.task.agent_id: record.task.id for record in records if record.task.agent_id is not None}
 
 
-def _find_state(turn: Turn | None) -> AgentState:
-    if turn is None:
-        return "queued"
+def _find_state_before_turn(snapshot: Snapshot, call_id: CallId) -> AgentState:
+    """It is about to begin; where its call is over, the daemon was killed before it could."""
+    call = snapshot.calls.find(call_id)
+    return "queued" if call is not None and call.status != "completed" else "killed"
+
+
+def _find_state(turn: Turn) -> AgentState:
     if turn.status != "ended":
         return turn.status
     match turn.reason:
