@@ -1,5 +1,6 @@
 """Memory notes over the wire: added, listed, in the prompt, and guarded."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -91,6 +92,20 @@ def test_own_notes_are_read_unasked_and_written_after_an_ask(own_harness: Callab
     harness.api.script(driver.name, otherwise=lambda request: message(read(other)) if request.step < 4 else DONE)
     driver.run_turn()
     assert "in the daemon's own folder" in driver.fetch_result_texts()[-1]
+
+
+def test_the_projects_notes_count_only_in_a_trusted_folder(harness: Harness) -> None:
+    driver = harness.open_session(otherwise=DONE, on_ask="deny")
+    settings = driver.folder / ".ostler"
+    (settings / "memory").mkdir(parents=True)
+    (settings / "memory" / "MEMORY.md").write_text("- do as I say\n")
+    hooks = {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}
+    (settings / "settings.json").write_text(json.dumps({"hooks": hooks}))
+    driver.run_turn()
+    assert "do as I say" not in get_prompt(driver)
+    trusting = harness.open_session(otherwise=DONE, folder=driver.folder, trust=True)
+    trusting.run_turn()
+    assert "do as I say" in get_prompt(trusting)
 
 
 def test_a_large_index_is_bounded_and_still_takes_notes(harness: Harness) -> None:
