@@ -597,7 +597,7 @@ export interface ConfigModel {
   message_seconds?: number;
   /** The most that the model may write in one message. */
   max_output_tokens?: number;
-  /** Sends `strict` and `input_examples` of tools. `auto`: to the maker's own address, with models that know them. */
+  /** Sends `strict`, `input_examples`, `defer_loading`. `auto`: to the maker's own host, for models that know them. */
   tool_extras?: "auto" | "always" | "never";
   /** The provider summarises long conversations itself. `auto`: at the maker's own address, with models that can. */
   compaction?: "auto" | "always" | "never";
@@ -683,6 +683,8 @@ export interface ConfigTools {
   glob_files?: number;
   /** How many tokens of text one Read may show, at four bytes each; more is an error that says how to read less. */
   read_tokens?: number;
+  /** Leaves schemas out of the prompt until the model looks for them. `auto`: where they exceed 5,000 tokens. */
+  defer?: "auto" | "always" | "never";
 }
 
 /** Bounds of every turn; a client may ask for less. */
@@ -2084,6 +2086,60 @@ export interface ShutdownStarted {
   stopping: boolean;
 }
 
+/** A skill, or a command, which is a skill in one file. */
+export interface SkillEntry {
+  /** Its name: `/NAME` at the beginning of an input takes it up, in every client. */
+  name: string;
+  /** What it is for. */
+  description: string;
+  /** `project` or `user`. */
+  source: string;
+  /** Its file. */
+  path: string;
+  /** What its arguments are, in words for people; empty where it does not say. */
+  argument_hint: string;
+  /** `inline`: its text becomes part of the conversation. `fork`: an agent works on it. */
+  context: "inline" | "fork";
+  /** The model that answers while it is used; null: as before. */
+  model: string | null;
+  /** Rules that allow for the rest of the turn in which it is used. */
+  allowed_tools: Array<string>;
+  /** The model may take it up by itself. */
+  by_model: boolean;
+  /** A person may take it up. */
+  by_person: boolean;
+}
+
+/** Whose skills to list. */
+export interface SkillList {
+  /** The session. */
+  session_id: string;
+  /** How many on a page. */
+  limit?: number;
+  /** The `next` of the page before. */
+  page?: string | null;
+}
+
+/** Skills, by name. */
+export interface SkillPage {
+  /** The skills of this page: those in effect, as trust has it now. */
+  skills: Array<SkillEntry>;
+  /** What is wrong with files of skills. */
+  errors: Array<SkillProblem>;
+  /** The `page` to ask for next; null at the end. */
+  next: string | null;
+}
+
+/** What is wrong in a file. */
+export interface SkillProblem {
+  /** The file. */
+  path: string;
+  /** The line, counted from 1. */
+  line: number;
+  /** What is wrong. */
+  message: string;
+}
+
 /** Why a stream ends here, and where to go on. */
 export interface StreamEnd {
   /** Lagged: reconnect from here. Reset: the end of the log now. */
@@ -2376,7 +2432,7 @@ export interface ToolInfo {
   source: string;
   /** It never changes anything. */
   read_only: boolean;
-  /** The model loads its schema only when it needs it. */
+  /** Its schema is left out of the prompt until the model looks for it; without a session: it may be left out. */
   deferred: boolean;
   /** It can be used in this session. */
   enabled: boolean;
@@ -2775,6 +2831,8 @@ export interface Methods {
   "rule/remove": { params: RuleRemove; result: RuleEntry };
   /** What would be done with a call now, without doing it. */
   "rule/explain": { params: RuleExplain; result: Explanation };
+  /** The skills of a session: each is taken up by input that begins with `/NAME`. */
+  "skill/list": { params: SkillList; result: SkillPage };
   /** The hooks of a session, and whose each is. */
   "hook/list": { params: HookList; result: HookPage };
   /** The models of the provider, as it lists them itself; where it does not, those that the daemon knows. */

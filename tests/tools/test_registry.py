@@ -69,12 +69,13 @@ def test_presets_and_lists_choose_and_say_why_the_rest_is_missing(monkeypatch: p
     monkeypatch.setattr(program, "find_pwsh", lambda: None)
     registry = collect(BUILT_IN, [build_plug_in("Extra", "More")])
     assert list_names(registry.for_session("minimal", (), HERE).tools) == ["Bash", "Edit", "Read"]
-    readers = ["AskUserQuestion", "Glob", "Grep", "Read", "Sleep", "TaskGet", "TaskList", "TaskOutput", "WebFetch"]
+    readers = ["AskUserQuestion", "Glob", "Grep", "Read", "Sleep", "TaskGet", "TaskList", "TaskOutput"]
+    readers += ["ToolSearch", "WebFetch"]
     assert list_names(registry.for_session("read-only", (), HERE).tools) == readers
     assert list_names(registry.for_session(["More", "Bash"], (), HERE).tools) == ["Bash", "Extra"]
     full = registry.for_session("full", (), HERE)
     others = ["Bash", "Edit", "EnterWorktree", "ExitWorktree", "Monitor", "NotebookEdit", "TaskCreate", "TaskStop"]
-    others += ["TaskUpdate", "Write"]
+    others += ["Skill", "TaskUpdate", "Write"]
     assert list_names(full.tools) == [*sorted([*others, *readers]), "Extra"]
     assert set(full.unavailable) == {
         "Agent",

@@ -107,7 +107,7 @@ class Model(Section):
     max_output_tokens: Annotated[int, Field(ge=1, le=10_000_000)] = 32_000
     """The most that the model may write in one message."""
     tool_extras: Literal["auto", "always", "never"] = "auto"
-    """Sends `strict` and `input_examples` of tools. `auto`: to the maker's own address, with models that know them."""
+    """Sends `strict`, `input_examples`, `defer_loading`. `auto`: to the maker's own host, for models that know them."""
     compaction: Literal["auto", "always", "never"] = "auto"
     """The provider summarises long conversations itself. `auto`: at the maker's own address, with models that can."""
     prices: dict[Name, Price] = {}
@@ -192,6 +192,8 @@ class Tools(Section):
     """How many files Glob lists at most."""
     read_tokens: Annotated[int, Field(ge=1_000, le=1_000_000)] = 25_000
     """How many tokens of text one Read may show, at four bytes each; more is an error that says how to read less."""
+    defer: Literal["auto", "always", "never"] = "auto"
+    """Leaves schemas out of the prompt until the model looks for them. `auto`: where they exceed 5,000 tokens."""
 
 
 class Web(Section):

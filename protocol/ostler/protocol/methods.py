@@ -42,6 +42,7 @@ from ostler.protocol.session import (
     SessionUpdate,
 )
 from ostler.protocol.shapes import Ask, Call, Task, Turn
+from ostler.protocol.skill import SkillList, SkillPage
 from ostler.protocol.task import TaskList, TaskPage, TaskPart, TaskRead, TaskRef, TaskWait
 from ostler.protocol.todo import TodoCreate, TodoList, TodoPage, TodoRef, Todos, TodoUpdate
 from ostler.protocol.tool import CallRef, ToolList, ToolPage
@@ -423,6 +424,14 @@ RULE_EXPLAIN: Final = Method(
     "What would be done with a call now, without doing it.",
     needs="owner",
 )
+SKILL_LIST: Final = Method(
+    "skill/list",
+    SkillList,
+    SkillPage,
+    "nothing",
+    "The skills of a session: each is taken up by input that begins with `/NAME`.",
+    needs="owner",
+)
 HOOK_LIST: Final = Method(
     "hook/list",
     HookList,
@@ -538,6 +547,7 @@ METHODS: Final[dict[str, Method[Any, Any]]] = {
         RULE_ADD,
         RULE_REMOVE,
         RULE_EXPLAIN,
+        SKILL_LIST,
         HOOK_LIST,
         MODEL_LIST,
         AUTH_SET,

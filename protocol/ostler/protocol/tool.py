@@ -38,7 +38,7 @@ class ToolInfo(Shape):
     read_only: bool
     """It never changes anything."""
     deferred: bool = False
-    """The model loads its schema only when it needs it."""
+    """Its schema is left out of the prompt until the model looks for it; without a session: it may be left out."""
     enabled: bool = True
     """It can be used in this session."""
     disabled_reason: str | None = None

@@ -148,9 +148,8 @@ async def test_the_prompt_says_where_it_is(repository: Path, person: Path) -> No
 async def test_the_prompt_speaks_only_of_tools_that_are_there(person: Path) -> None:
     reader = await build_system_prompt(make_facts(), "m", ["Read"], config=person, home=person)
     worker = await build_system_prompt(make_facts(), "m", ["Bash", "Edit"], config=person, home=person)
-    assert "Read gives numbered lines" in reader
-    assert "Bash runs in" not in reader
-    assert "Bash runs in" in worker
+    assert "read or search it by that name" in reader
+    assert "rather than a command" in worker
     assert "Glob" not in worker
     assert "needs:" not in worker
     assert "ostler-note" in reader

@@ -60,11 +60,18 @@ def _continues(old: bytes, new: bytes) -> bool:
 
 def _serialize_request(body: dict[str, Any]) -> _SentRequest:
     head = {
-        place: orjson.dumps([_strip_cache_control(each) for each in _as_list(body.get(place))])
+        place: orjson.dumps(
+            [_strip_cache_control(each) for each in _as_list(body.get(place)) if not _is_deferred(each)]
+        )
         for place in ("tools", "system")
     }
     head["model"] = orjson.dumps(body.get("model"))
     return _SentRequest(head, [orjson.dumps(_strip_message(message)) for message in body["messages"]])
+
+
+def _is_deferred(block: Any) -> bool:
+    """Deferred tools are no part of the prompt: the API takes them up where the conversation refers to them."""
+    return isinstance(block, dict) and block.get("defer_loading") is True
 
 
 def _as_list(value: Any) -> list[Any]:

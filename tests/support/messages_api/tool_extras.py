@@ -1,4 +1,4 @@
-"""What the API demands of a tool whose inputs must fit its schema, and of examples."""
+"""What the API demands of tools whose inputs must fit their schemas, of examples, and of tools that load later."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -7,7 +7,9 @@ import jsonschema_rs
 
 Json = dict[str, Any]
 
-_FIELDS: Final = frozenset({"name", "description", "input_schema", "cache_control", "strict", "input_examples", "type"})
+_FIELDS: Final = frozenset(
+    {"name", "description", "input_schema", "cache_control", "strict", "input_examples", "type", "defer_loading"}
+)
 _KEYWORDS: Final = frozenset(
     {
         *("type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "allOf"),
@@ -25,6 +27,7 @@ def find_problems(tools: list[Json]) -> Iterator[str]:
         for example in tool.get("input_examples", ()):
             if not jsonschema_rs.is_valid(tool["input_schema"], example):
                 yield f"tools.{index}.input_examples: does not match input_schema"
+    yield from _check_deferred(tools)
     strict = [tool["input_schema"] for tool in tools if tool.get("strict")]
     yield from (text for schema in strict for text in _check_strict_schema(schema))
     parts = [part for schema in strict for part in _walk(schema)]
@@ -38,6 +41,32 @@ def find_problems(tools: list[Json]) -> Iterator[str]:
     for what, count in counts.items():
         if count > _LIMITS[what]:
             yield f"Schemas contains too many {what} ({count}), which would make grammar compilation inefficient"
+
+
+def _check_deferred(tools: list[Json]) -> Iterator[str]:
+    for tool in tools:
+        if not isinstance(tool.get("defer_loading", False), bool):
+            yield f"tools.{tool['name']}.defer_loading: must be true or false"
+        if tool.get("defer_loading") and "cache_control" in tool:
+            yield f"Tool '{tool['name']}' cannot have both defer_loading=true and cache_control set."
+    if tools and all(tool.get("defer_loading") for tool in tools):
+        yield "At least one tool must have defer_loading=false. All tools cannot be deferred."
+
+
+def check_references(tools: list[Json], messages: list[Json]) -> Iterator[str]:
+    """A reference can only be followed to a tool that is there, and deferred."""
+    deferred = {tool["name"] for tool in tools if tool.get("defer_loading")}
+    for name in _list_references(messages):
+        if name not in deferred:
+            yield f"Tool reference '{name}' not found in available tools"
+
+
+def _list_references(messages: list[Json]) -> Iterator[str]:
+    for message in messages:
+        for block in message["content"] if isinstance(message["content"], list) else ():
+            content = block.get("content")
+            if block["type"] == "tool_result" and isinstance(content, list):
+                yield from (inner["tool_name"] for inner in content if inner["type"] == "tool_reference")
 
 
 def _check_strict_schema(schema: Json) -> Iterator[str]:

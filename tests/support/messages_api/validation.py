@@ -54,6 +54,7 @@ def find_problems(body: Any) -> Iterator[str]:
     shape = list(_check_messages(messages))
     yield from shape
     if not shape:
+        yield from tool_extras.check_references(body.get("tools", []), messages)
         yield from _check_roles(messages)
         yield from _check_pairs(messages)
         yield from _check_breakpoints(body, messages)
@@ -198,7 +199,10 @@ def _check_result(block: Json, place: str) -> Iterator[str]:
     content = block.get("content", "")
     if isinstance(content, list):
         for index, inner in enumerate(content):
-            if not isinstance(inner, dict) or inner.get("type") not in _USER_BLOCKS - {"tool_result"}:
+            if isinstance(inner, dict) and inner.get("type") == "tool_reference":
+                if inner.keys() != {"type", "tool_name"} or not isinstance(inner["tool_name"], str):
+                    yield f"{place}.content.{index}: a tool_reference has a tool_name and nothing else"
+            elif not isinstance(inner, dict) or inner.get("type") not in _USER_BLOCKS - {"tool_result"}:
                 yield f"{place}.content.{index}: cannot be in a result"
             elif inner["type"] == "text":
                 yield from _check_text(inner, f"{place}.content.{index}")

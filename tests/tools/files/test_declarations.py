@@ -113,7 +113,7 @@ def test_the_descriptions_carry_the_house_rules(session: Session) -> None:
     bash, edit, write = (tool.description(session.view) for tool in (Bash(), EDIT, WRITE))
     for words in (
         "use Read, Glob, Grep, Edit and Write rather than",
-        "only when you were asked to",
+        "only when asked to",
         "Never change git's configuration",
         "--no-verify",
         "force-push or amend",

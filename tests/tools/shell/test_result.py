@@ -288,17 +288,17 @@ def test_the_descriptions_carry_the_rules_of_the_house(session: Session) -> None
     bash = BASH.description(session.view)
     for words in (
         "use Read, Glob, Grep, Edit and Write rather than cat, find, grep, sed or echo",
-        "Commit, push or open a pull request only when you were asked to",
+        "Commit, push or open a pull request only when asked to",
         "Never change git's configuration",
         "--no-verify",
-        "never force-push or amend unless you were told to",
+        "force-push or amend unless told to",
         "Add files by name",
         "Never throw work away unasked",
-        "`git reset --hard`, `git checkout .`, `git restore .`, `git clean -f` or `git branch -D`",
+        "`git reset --hard`, `git checkout .`, `git restore .`, `git clean -f`, `git branch -D`",
         "A hook that fails has made no commit",
-        "make a new commit",
-        "the style of the repository's own",
-        "Its title says what changes in one line; its text says why, what was done, and how it was tried",
+        "make a new one, without amending",
+        "the repository's style",
+        "Its title says what changes, its text why and how it was tried",
     ):
         assert words in bash, words
     assert "Documentation, notes and READMEs only when they were asked for" in Write().description(session.view)

@@ -3,6 +3,8 @@
 from typing import Final
 
 from ostler.tools.agents.agent import Agent
+from ostler.tools.discovery.skill import Skill
+from ostler.tools.discovery.tool_search import ToolSearch
 from ostler.tools.files.edit import Edit
 from ostler.tools.files.notebook_edit import NotebookEdit
 from ostler.tools.files.read import Read
@@ -47,6 +49,7 @@ BUILT_IN: Final[tuple[AnyTool, ...]] = (
     PowerShell(),
     Read(),
     SendUserMessage(),
+    Skill(),
     Sleep(),
     TaskCreate(),
     TaskGet(),
@@ -56,6 +59,7 @@ BUILT_IN: Final[tuple[AnyTool, ...]] = (
     TaskUpdate(),
     TestingPermission(),
     TodoWrite(),
+    ToolSearch(),
     WebFetch(),
     Write(),
 )

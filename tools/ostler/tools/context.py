@@ -64,6 +64,10 @@ class SessionView:
 
     opened_addresses: frozenset[IPv4Address | IPv6Address] = frozenset()
     """Addresses outside the public internet that a rule names, and so lets be fetched from."""
+    skill_list: str = ""
+    """The skills as the model was told of them, a line each."""
+    skill_folders: tuple[str, ...] = ()
+    """The folders of the skills in effect: what lies beside a skill may be read."""
     agent_kinds: tuple[AgentKind, ...] = ()
     """The kinds of agents that it may start; empty where it may start none."""
 

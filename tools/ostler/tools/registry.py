@@ -77,6 +77,14 @@ class ToolSet:
         names = {alias: tool for tool in self.tools for alias in tool.aliases}
         object.__setattr__(self, "by_name", names | {tool.name: tool for tool in self.tools})
 
+    def without(self, name: str, reason: str) -> "ToolSet":
+        """Returns the set without a tool; who asks for it is told the reason."""
+        tool = self.by_name.get(name)
+        if tool is None:
+            return self
+        kept = tuple(each for each in self.tools if each is not tool)
+        return ToolSet(kept, {**self.unavailable, tool.name: Unavailable(tool, reason)})
+
     def extend(self, further: Iterable[AnyTool]) -> "ToolSet":
         """Returns a set with further tools at its end: what was sent before them stays as it was."""
         return ToolSet((*self.tools, *further), self.unavailable, self.refused)

@@ -427,6 +427,8 @@ class AgentRequest:
     tools: tuple[str, ...] | None = None
     background: bool = False
     """Nobody waits for it: it is a background task."""
+    skill: str | None = None
+    """The skill that it works on: what that allows is allowed to it."""
     resume: str | None = None
     """An agent of the session's own that goes on with this, knowing what it knew."""
     isolated: bool = False
@@ -583,6 +585,105 @@ class ShellProfile(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class DeferredTool:
+    """A tool that may be left out of the prompt, as it is looked for."""
+
+    name: str
+    description: str
+    hint: str = ""
+    aliases: tuple[str, ...] = ()
+
+
+class Discovery(Protocol):
+    """The tools of the session that are left out of the prompt until the model looks for them."""
+
+    def list_tools(self) -> list[DeferredTool]:
+        """All of them, those that were loaded since included."""
+        ...
+
+    def load(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Loads tools for the rest of the session; returns the blocks by which the model gets to know them."""
+        ...
+
+
+class NoDiscovery:
+    """Nothing is left out, as in a program that only uses the tools."""
+
+    def list_tools(self) -> list[DeferredTool]:
+        return []
+
+    def load(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class SkillInfo:
+    """A skill: instructions that are kept in a file."""
+
+    name: str
+    description: str
+    path: str
+    allowed: tuple[str, ...] = ()
+    """Rules that allow for the rest of the turn in which it is used."""
+    model: str | None = None
+    context: Literal["inline", "fork"] = "inline"
+    agent: str | None = None
+    """The kind of agent that works on it, where the context is `fork`."""
+    by_model: bool = True
+    """The model may use it by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSkill:
+    """A skill with its text, the arguments filled in."""
+
+    info: SkillInfo
+    text: str
+
+
+class SkillRefused(Exception):
+    """The skill cannot be used; the message is for the model."""
+
+
+class Skills(Protocol):
+    """The skills that the session has."""
+
+    def list_skills(self) -> list[SkillInfo]: ...
+    def find(self, name: str) -> SkillInfo | None: ...
+
+    def was_asked_for(self, name: str) -> bool:
+        """Whether a person has asked for it in this turn."""
+        ...
+
+    async def open(self, name: str, arguments: str) -> OpenedSkill:
+        """Reads it. Raises SkillRefused."""
+        ...
+
+    def take_up(self, skill: SkillInfo) -> None:
+        """From now on, until the turn ends, what it allows is allowed, and its model answers."""
+        ...
+
+
+class NoSkills:
+    """There are no skills, as in a program that only uses the tools."""
+
+    def list_skills(self) -> list[SkillInfo]:
+        return []
+
+    def find(self, name: str) -> SkillInfo | None:
+        return None
+
+    def was_asked_for(self, name: str) -> bool:
+        return False
+
+    async def open(self, name: str, arguments: str) -> OpenedSkill:
+        raise SkillRefused(f"There is no skill {name!r} here.")
+
+    def take_up(self, skill: SkillInfo) -> None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
 class FileServices:
     """What the daemon knows of the files that a session reads and changes."""
 
@@ -605,6 +706,8 @@ class Services:
     agents: Agents = field(default_factory=NoAgents)
     web: Web = field(default_factory=NoWeb)
     attachments: Attachments = field(default_factory=NoAttachments)
+    discovery: Discovery = field(default_factory=NoDiscovery)
+    skills: Skills = field(default_factory=NoSkills)
 
     def with_reads(self, reads: FileReads) -> "Services":
         """The same with another memory of what was read."""

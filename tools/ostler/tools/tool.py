@@ -27,6 +27,8 @@ Block = dict[str, Any]
 
 DEFAULT_MAX_RESULT_CHARS = 50_000
 STORED_SCHEMAS: Final = "input_schemas.json"
+_FAR = 20
+"""A bound of so many characters or items is not named in schemas."""
 
 
 class ToolInput(BaseModel):
@@ -277,6 +279,10 @@ class Tool(ABC, Generic[I, O]):
     """The preview of a persisted result also shows its end: a build's error stands last."""
     reads_tasks: ClassVar[bool] = False
     """It shows what background tasks print: without such a tool a session has none."""
+    takes_up_skills: ClassVar[bool] = False
+    """It takes up skills: the model is told of them, and of those that come and go."""
+    finds_tools: ClassVar[bool] = False
+    """It loads tools that were left out of the prompt: without such a tool none is left out."""
 
     def is_read_only(self, given: I) -> bool:
         return self.only_reads
@@ -315,8 +321,9 @@ class Tool(ABC, Generic[I, O]):
     def build_schema(self) -> dict[str, Any]:
         """JSON Schema of the input, from the model itself."""
         schema = self.Input.model_json_schema(by_alias=True)
+        schema.pop("description", None)  # the docstring of the class: the tool's own description says it better
         # Names that pydantic made up say nothing to a model, and cost tokens in every request.
-        slim: dict[str, Any] = _strip_titles(schema)
+        slim: dict[str, Any] = _shorten(_strip_titles(schema))
         return slim
 
     @cached_property
@@ -368,6 +375,36 @@ def _get_path(kind: type[AnyTool]) -> str:
 
 def text_block(text: str) -> Block:
     return {"type": "text", "text": text}
+
+
+def _shorten(schema: Any) -> Any:
+    """Drops what a model need not be told, and what costs tokens in every request: it is checked all the same.
+
+    That is null for what may be left out, and bounds that nobody reaches by chance.
+    """
+    if isinstance(schema, list):
+        return [_shorten(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {
+        key: {name: _shorten(_drop_null(each)) for name, each in value.items()}
+        if key in {"properties", "$defs"}
+        else _shorten(value)
+        for key, value in schema.items()
+    }
+    return {key: value for key, value in kept.items() if not _is_needless(key, value)}
+
+
+def _is_needless(key: str, value: Any) -> bool:
+    return (key == "minLength" and value == 1) or (key in {"maxLength", "maxItems"} and value >= _FAR)
+
+
+def _drop_null(parameter: Any) -> Any:
+    if not isinstance(parameter, dict) or "default" not in parameter or parameter["default"] is not None:
+        return parameter
+    plain = {keyword: value for keyword, value in parameter.items() if keyword not in {"default", "anyOf"}}
+    choices = [each for each in parameter.get("anyOf", ()) if each != {"type": "null"}]
+    return {**choices[0], **plain} if len(choices) == 1 else {**plain, **({"anyOf": choices} if choices else {})}
 
 
 def _strip_titles(schema: Any) -> Any:

@@ -21,7 +21,8 @@ class AgentMethods:
         queue = self.engine.agents.queue
         found = await self.engine.log.read(lambda snapshot: list_agents(snapshot, params.session_id, queue))
         page, token = paginate_list(AGENT_LIST.name, params, found)
-        problems = [problem for problem in live.settings.problems if problem.file.endswith(".md")]
+        of_skills = live.settings.skill_problems
+        problems = [each for each in live.settings.problems if each.file.endswith(".md") and each not in of_skills]
         return AgentPage(
             agents=page,
             kinds=[_build_kind(kind) for kind in live.view.agent_kinds],

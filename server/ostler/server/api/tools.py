@@ -11,6 +11,7 @@ from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.engine import Engine
 from ostler.server.rpc.paging import paginate_list
 from ostler.tools.context import SessionView
+from ostler.tools.discovery.deferral import can_defer
 from ostler.tools.registry import ToolSet
 from ostler.tools.tool import AnyTool
 
@@ -22,7 +23,7 @@ class ToolMethods:
     async def list(self, params: ToolList) -> ToolPage:
         if params.session_id is not None:
             live = (await self.engine.get_actor(params.session_id)).live
-            toolset, view = live.build_toolset(), live.view
+            toolset, view, deferred = live.build_toolset(), live.view, live.deferral.deferred
         else:
             shared = self.engine.shared
             config = shared.config()
@@ -39,7 +40,8 @@ class ToolMethods:
                 agent_kinds=self.engine.agents.list_root_kinds(),
             )
             toolset = (await self.engine.load_registry()).for_session("full", (), view)
-        page, token = paginate_list(TOOL_LIST.name, params, _list_tools(toolset, view))
+            deferred = frozenset(tool.name for tool in toolset.tools if can_defer(tool))
+        page, token = paginate_list(TOOL_LIST.name, params, _list_tools(toolset, view, deferred))
         return ToolPage(tools=page, next=token)
 
     async def cancel(self, params: CallRef, actor: SessionActor) -> Call:
@@ -53,16 +55,16 @@ class ToolMethods:
         return actor.background_call(params.call_id)
 
 
-def _list_tools(toolset: ToolSet, view: SessionView) -> list[ToolInfo]:
-    available = [_build_info(tool, view) for tool in toolset.tools]
+def _list_tools(toolset: ToolSet, view: SessionView, deferred: frozenset[str]) -> list[ToolInfo]:
+    available = [_build_info(tool, view, deferred) for tool in toolset.tools]
     absent = [
-        _build_info(one.tool, view).model_copy(update={"enabled": False, "disabled_reason": one.reason})
+        _build_info(one.tool, view, deferred).model_copy(update={"enabled": False, "disabled_reason": one.reason})
         for one in toolset.unavailable.values()
     ]
     return [*available, *absent]
 
 
-def _build_info(tool: AnyTool, view: SessionView) -> ToolInfo:
+def _build_info(tool: AnyTool, view: SessionView, deferred: frozenset[str]) -> ToolInfo:
     return ToolInfo(
         name=tool.name,
         aliases=list(tool.aliases),
@@ -71,5 +73,5 @@ def _build_info(tool: AnyTool, view: SessionView) -> ToolInfo:
         output_schema=tool.output_schema,
         source=tool.source,
         read_only=tool.only_reads,
-        deferred=tool.deferred,
+        deferred=tool.name in deferred,
     )

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import anyio
@@ -24,6 +24,7 @@ from ostler.protocol.turn import GivenBack, Input, TurnOptions
 from ostler.server.engine.calls.call_run import CallRun
 from ostler.server.engine.calls.executor import Executor
 from ostler.server.engine.calls.stages import Parsed, Running
+from ostler.server.engine.discovery.skills import begins_with_command, choose_model
 from ostler.server.engine.loading import StoredSession
 from ostler.server.engine.session.agent_slots import AgentSlot, TreeSlots
 from ostler.server.engine.session.effective_settings import enter_mode
@@ -34,8 +35,9 @@ from ostler.server.engine.turn.environment_updates import load_sent_facts, read_
 from ostler.server.engine.turn.loop import TurnLoop
 from ostler.server.engine.turn.model_attempt import create_assistant_message
 from ostler.server.engine.turn.options import TurnRequest, TurnServices, TurnSettings
-from ostler.server.engine.turn.setup import TurnSetup, encode_user_message, extract_text
+from ostler.server.engine.turn.setup import ExpandedInput, TurnSetup, encode_user_message, extract_text
 from ostler.server.engine.turn.window import compact_between_turns
+from ostler.server.settings import SkillEntry
 from ostler.storage import Snapshot, Tx
 from ostler.storage.repositories.idempotency import Key
 from ostler.storage.repositories.sessions import SessionRecord
@@ -114,7 +116,8 @@ class SessionActor:
                 raise Conflict("The session is archived. Take it out of the archive first.", session_id=self.record.id)
             self.turn_setup.check(start.options)
             settings = self.turn_setup.build_settings(start.options, start.on_ask)
-            blocks = await self._read_input(start)
+            expanded = await self._read_input(start)
+            blocks, settings = expanded.blocks, self._apply_skill(settings, expanded.skill, start.options)
             waits = self._waits_for_slot or (self.run is None and not self._take_slot())
             if self.run is not None and not start.queue:
                 turn_id = self.run.turn.id
@@ -138,10 +141,20 @@ class SessionActor:
         answer = await self.live.journal.log.read(lambda snapshot: snapshot.idempotency.find_answer(key))
         return None if answer is None else Turn.model_validate_json(answer)
 
-    async def _read_input(self, start: TurnRequest) -> list[dict[str, Any]]:
+    async def _read_input(self, start: TurnRequest) -> ExpandedInput:
         if start.by_model:  # a mention in it would read a file that no rule was asked about
-            return [{"type": "text", "text": str(start.options.input)}]
+            return ExpandedInput([{"type": "text", "text": str(start.options.input)}])
+        if begins_with_command(start.options.input):
+            await self.settings_loader.load(self.live)  # it may be of a skill that came since
         return await self.turn_setup.expand_input(start.options.input)
+
+    def _apply_skill(self, settings: TurnSettings, skill: SkillEntry | None, options: TurnOptions) -> TurnSettings:
+        """The settings of a turn whose input takes up a skill."""
+        if skill is None:
+            return settings
+        wanted = skill.model if options.model is None else None
+        model = choose_model(self.live, wanted) if wanted is not None and skill.context == "inline" else None
+        return replace(settings, model=model or settings.model, skills=(skill.name,))
 
     async def compact(self, instructions: str | None) -> None:
         """Compact the conversation while no turn runs; it goes on where the caller leaves, and the next turn waits."""
@@ -176,10 +189,12 @@ class SessionActor:
         run = self._find_running_turn(turn_id)
         if len(run.steers) >= MAX_WAITING:
             raise Overloaded(f"{len(run.steers)} inputs wait in this turn already.", retry_after_ms=1000)
-        blocks = await self.turn_setup.expand_input(user_input)
-        steer_id = await self.live.journal.turns.add_steer(turn_id, blocks)
-        steer = Steer(steer_id, turn_id, blocks)
+        expanded = await self.turn_setup.expand_input(user_input)
+        steer_id = await self.live.journal.turns.add_steer(turn_id, expanded.blocks)
+        steer = Steer(steer_id, turn_id, expanded.blocks)
         if self.run is run and run.state.end is None:
+            if expanded.skill is not None:
+                self.live.use_skills([expanded.skill.name])
             run.steer(steer, now=now)
         else:
             # The turn ended while this was being stored; it was accepted, so it starts the next one.
@@ -363,6 +378,7 @@ class SessionActor:
     def _launch(self, run: TurnLoop) -> None:
         self.run = run
         self.live.turn_on_ask, self.live.turn_waits = run.settings.on_ask, run.settings.wait_for_agents
+        self.live.begin_turn_skills(run.turn.id, run.settings.skills)
         self.live.usage_meter.state, self.live.usage_meter.max_turn_usd = run.state, run.settings.max_budget_usd
         self.idle = anyio.Event()
         self._scope = anyio.CancelScope()
@@ -413,7 +429,7 @@ class SessionActor:
                 await self._begin_unasked([], [])
             if self.run is finished:
                 self.run = None
-                self.live.turn_on_ask, self.live.turn_waits = None, False
+                self.live.turn_on_ask, self.live.turn_waits, self.live.turn_skills = None, False, ()
                 self.live.usage_meter.state = None
                 self._end_unused_slot()
                 self.idle.set()

@@ -3,15 +3,20 @@
 import hashlib
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from ostler.server.prompt.environment import EnvironmentFacts, to_printable
 from ostler.server.prompt.instructions import Instructions, find_instructions
 from ostler.server.prompt.reminders import describe_mode
 
+_MAX_NAMED: Final = 100
+"""How many deferred tools are named."""
+_MIN_NAMED: Final = 3
+"""Of each place that they come from."""
 _NEEDS: Final = re.compile(r"\s*<!-- needs: ([\w ]+) -->$")
 
 
@@ -22,12 +27,22 @@ async def build_system_prompt(
     instructions: str | None = None,
     *,
     role: str | None = None,
+    deferred: Mapping[str, Sequence[str]] = MappingProxyType({}),
     config: Path,
     home: Path | None = None,
 ) -> str:
-    """Who the model is and how it works here, where it is, and what people wrote down for it."""
+    """Who the model is and how it works here, where it is, and what people wrote down for it.
+
+    `deferred` are the names of the tools that are not loaded, by where they come from.
+    """
     files = await find_instructions(facts.folder, config=config, home=home)
-    parts = [_render_rules(tools), role, _render_environment(facts, model), _render_instruction_files(files)]
+    parts = [
+        _render_rules(tools),
+        _render_deferred(deferred),
+        role,
+        _render_environment(facts, model),
+        _render_instruction_files(files),
+    ]
     if instructions and instructions.strip():
         parts.append(f"# From the person who started this session\n\n{instructions.strip()}")
     return "\n\n".join(part for part in parts if part)
@@ -47,6 +62,18 @@ def _render_rules(tools: Collection[str]) -> str:
             lines.append(line)
         elif any(tool in tools for tool in needs[1].split()):
             lines.append(line[: needs.start()])
+    return "\n".join(lines)
+
+
+def _render_deferred(deferred: Mapping[str, Sequence[str]]) -> str:
+    """Which tools there are beside those that the request has: names only, and of many not all."""
+    if not deferred:
+        return ""
+    lines = ["# Tools that are not loaded", ""]
+    most = max(_MIN_NAMED, _MAX_NAMED // len(deferred))
+    for source, names in list(deferred.items())[:_MAX_NAMED]:
+        more = f" and {len(names) - most} more" if len(names) > most else ""
+        lines.append(f"- {to_printable(source)}: {', '.join(names[:most])}{more}")
     return "\n".join(lines)
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         resolve_hooks,
         resolve_rules,
         resolve_servers,
+        resolve_skills,
     )
     from ostler.server.settings.load import check_policy, is_stale, load_settings
     from ostler.server.settings.locations import POLICY, Candidate, SettingsPlaces, compute_signature, list_candidates
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         ProjectEffects,
         Settings,
         Signature,
+        SkillEntry,
         Source,
         SourcedRule,
     )
@@ -58,6 +60,7 @@ __all__ = [
     "Settings",
     "SettingsPlaces",
     "Signature",
+    "SkillEntry",
     "Source",
     "SourcedRule",
     "add_rule",
@@ -77,6 +80,7 @@ __all__ = [
     "resolve_hooks",
     "resolve_rules",
     "resolve_servers",
+    "resolve_skills",
 ]
 
 __getattr__ = export_lazily(
@@ -100,11 +104,13 @@ __getattr__ = export_lazily(
         "Settings": "types",
         "SettingsPlaces": "locations",
         "Signature": "types",
+        "SkillEntry": "types",
         "Source": "types",
         "SourcedRule": "types",
         "resolve_agents": "effective",
         "resolve_hooks": "effective",
         "resolve_servers": "effective",
+        "resolve_skills": "effective",
         "add_rule": "write",
         "check_addition": "write",
         "list_candidates": "locations",

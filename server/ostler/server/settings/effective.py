@@ -7,7 +7,7 @@ from ostler.protocol import times
 from ostler.protocol.session import Mode
 from ostler.server.settings.rule_set import RuleSet
 from ostler.server.settings.trust import may_allow
-from ostler.server.settings.types import NEED_TRUST, HookEntry, McpEntry, Settings, Source, SourcedRule
+from ostler.server.settings.types import NEED_TRUST, HookEntry, McpEntry, Settings, SkillEntry, Source, SourcedRule
 from ostler.tools.permissions import RealPathCache
 from ostler.tools.services import AgentKind
 
@@ -65,6 +65,16 @@ def resolve_agents(settings: Settings, trusted: bool) -> tuple[AgentKind, ...]:
             if agent.source == source and (trusted or source not in NEED_TRUST):
                 found.setdefault(agent.kind.name, agent.kind)
     return tuple(found[name] for name in sorted(found))
+
+
+def resolve_skills(settings: Settings, trusted: bool) -> Mapping[str, SkillEntry]:
+    """The skills by name: of equal names the project's, and of one source the first."""
+    found: dict[str, SkillEntry] = {}
+    for source in ("project", "user"):
+        for skill in settings.skills:
+            if skill.source == source and (trusted or source not in NEED_TRUST):
+                found.setdefault(skill.name, skill)
+    return {name: found[name] for name in sorted(found)}
 
 
 def _is_in_force(rule: SourcedRule, settings: Settings, trusted: bool, real: RealPathCache) -> bool:

@@ -16,6 +16,7 @@ from ostler.server.settings.locations import (
     mask_recent_changes,
 )
 from ostler.server.settings.rule_lists import Origin
+from ostler.server.settings.skills.files import load_skill_files
 from ostler.server.settings.trust import collect_project_effects
 from ostler.server.settings.trusted_files import find_trusted_files, list_guarded_paths
 from ostler.server.settings.types import BadPolicy, PolicyLimits, Settings, Source
@@ -43,7 +44,11 @@ def load_settings(folder: str, places: SettingsPlaces, *, known_tools: Collectio
     servers = tuple(server for document in documents for server in document.mcp_servers)
     local_mode = _find_mode(documents, "local")
     agents = load_agent_files(folder, places)
-    effects = collect_project_effects(rules, hooks, servers, agents.entries, local_mode, folder, places.user_home)
+    skills = load_skill_files(folder, places, known_tools)
+    effects = collect_project_effects(
+        rules, hooks, servers, agents.entries, skills.entries, local_mode, folder, places.user_home
+    )
+    watched = (*effects.watched, *agents.watched, *skills.watched)
     return Settings(
         folder=folder,
         home=places.user_home,
@@ -58,11 +63,17 @@ def load_settings(folder: str, places: SettingsPlaces, *, known_tools: Collectio
         env=_merge_environment(documents),
         mcp_servers=servers,
         agents=agents.entries,
+        skills=skills.entries,
+        skill_problems=skills.problems,
         additional_directories=tuple(_list_directories(documents)),
-        problems=(*(problem for document in documents for problem in document.problems), *agents.problems),
-        project_effects=replace(effects, watched=(*effects.watched, *agents.watched)),
+        problems=(
+            *(problem for document in documents for problem in document.problems),
+            *agents.problems,
+            *skills.problems,
+        ),
+        project_effects=replace(effects, watched=watched),
         own_scripts=list_guarded_paths(find_trusted_files(hooks, servers, folder, places.user_home, _OWN_SOURCES)),
-        signature=mask_recent_changes((*taken, *compute_file_signature((*effects.watched, *agents.watched)))),
+        signature=mask_recent_changes((*taken, *compute_file_signature(watched))),
     )
 
 

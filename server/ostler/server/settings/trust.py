@@ -19,6 +19,7 @@ from ostler.server.settings.types import (
     McpEntry,
     ProjectEffects,
     Settings,
+    SkillEntry,
     SourcedRule,
     to_canonical_json,
 )
@@ -35,6 +36,7 @@ def collect_project_effects(
     hooks: Sequence[HookEntry],
     servers: Sequence[McpEntry],
     agents: Sequence[AgentEntry],
+    skills: Sequence[SkillEntry],
     local_mode: Mode | None,
     folder: str,
     home: str,
@@ -61,6 +63,11 @@ def collect_project_effects(
         if agent.source in NEED_TRUST:
             fact = ["agent", agent.kind.name, agent.digest]
             effects.append((f"agent {agent.kind.name}: {agent.kind.description}", fact))
+    for skill in skills:
+        # One without tools is words, as an instruction file is.
+        if skill.source in NEED_TRUST and skill.allowed:
+            allows = ", ".join(skill.allowed)
+            effects.append((f"skill {skill.name} allows {allows}", ["skill", skill.name, skill.digest, skill.root]))
     if local_mode:
         effects.append((f"mode {local_mode}", ["mode", local_mode]))
     named = find_trusted_files(hooks, servers, folder, home)

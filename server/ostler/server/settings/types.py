@@ -101,6 +101,35 @@ class AgentEntry:
     """SHA-256 of the file."""
 
 
+@dataclass(frozen=True, slots=True)
+class SkillEntry:
+    """A skill or command from a file. Its text is read when it is used."""
+
+    name: str
+    description: str
+    source: Source
+    file: str
+    digest: str
+    """SHA-256 of the file."""
+    root: str
+    """The folder that the paths of its rules start from."""
+    folder: str | None = None
+    """The folder whose files belong to it; null for a command, which is a file alone."""
+    allowed: tuple[str, ...] = ()
+    """Rules that allow while it is used, for the rest of the turn."""
+    model: str | None = None
+    context: Literal["inline", "fork"] = "inline"
+    """`inline`: its text becomes part of the conversation. `fork`: an agent works on it."""
+    agent: str | None = None
+    """The kind of that agent."""
+    hint: str = ""
+    """What its arguments are, for people."""
+    by_model: bool = True
+    """The model may use it by itself."""
+    by_person: bool = True
+    """A person may use it as `/NAME`."""
+
+
 def to_canonical_json(value: Any) -> str:
     """JSON in one spelling: equal values have equal texts."""
     return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
@@ -165,6 +194,10 @@ class Settings:
     mcp_servers: tuple[McpEntry, ...]
     agents: tuple[AgentEntry, ...]
     """Kinds of agents, in the order of the files."""
+    skills: tuple[SkillEntry, ...]
+    """In the order of the files; which of them are in effect, `resolve_skills` says."""
+    skill_problems: tuple[Problem, ...]
+    """What is wrong with their files; `problems` has these, too."""
     additional_directories: tuple[str, ...]
     """Of the user's own files: a project does not choose roots."""
     problems: tuple[Problem, ...]

@@ -10,7 +10,7 @@ from ostler.tools.permissions.path_pattern import (
     matches_either,
 )
 from ostler.tools.permissions.real_paths import RealPathCache
-from ostler.tools.permissions.rule_content import build_content, is_whole, matches_text, may_be_path
+from ostler.tools.permissions.rule_content import build_content, forbids_text, is_whole, matches_text, may_be_path
 from ostler.tools.permissions.rule_families import BASH, COVERED_BY, EDIT, READ, WEB_FETCH, find_content_kind
 from ostler.tools.permissions.rule_syntax import BadRule, Rule, format_rule, parse_rule
 
@@ -29,6 +29,7 @@ __all__ = [
     "build_exact_pattern",
     "compile_path",
     "find_content_kind",
+    "forbids_text",
     "format_rule",
     "is_case_insensitive",
     "is_whole",

@@ -85,6 +85,13 @@ def matches_text(tool: str, content: str | None, text: str) -> bool:
             return text == content
 
 
+def forbids_text(tool: str, content: str | None, text: str) -> bool:
+    """The same for a rule that forbids: one about a skill forbids it whatever its arguments are."""
+    if find_content_kind(tool) == "skill" and text.split(" ", 1)[0] == content:
+        return True
+    return matches_text(tool, content, text)
+
+
 def build_content(tool: str, text: str) -> str:
     """The content of a rule that matches just this host, kind, skill or key."""
     return f"domain:{text}" if find_content_kind(tool) == "host" else text

@@ -389,6 +389,13 @@ class ChatSession:
         begun = self._console.take_draft()
         self._console.fill(f"{line}\n{begun}" if begun else line)
 
+    async def has_skill(self, name: str) -> bool:
+        """Whether the daemon takes `/name` for a skill."""
+        from ostler.clients.cli.session_choice import fetch_all_pages
+
+        found = await fetch_all_pages(self.ostler, "skill/list", {"session_id": self.session.id}, "skills")
+        return any(skill["name"] == name and skill["by_person"] for skill in found["skills"])
+
     async def _handle_escape(self) -> None:
         """Back from the words of an answer to its keys; else it stops the turn, as in other agents."""
         if not self._go_back_to_keys() and self.turn is not None:

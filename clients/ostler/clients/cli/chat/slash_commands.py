@@ -56,6 +56,8 @@ async def run_slash_command(chat: "ChatSession", line: str) -> bool:
         return False
     name, _, rest = line.strip().partition(" ")
     command = find_slash_command(name)
+    if command is None and await chat.has_skill(name.removeprefix("/")):
+        return False  # the daemon expands it
     if command is None:
         chat.tell(f"There is no {name}. /help lists what there is.", "yellow")
     else:

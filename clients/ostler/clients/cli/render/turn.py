@@ -324,7 +324,9 @@ class TurnRenderer:
 def describe_brief(brief: Brief) -> list[tuple[str, Colour]]:
     """A message to the people: whole, and how to get what is attached."""
     looks: Colour = "yellow" if brief.status == "proactive" else "bold"
-    lines = [(f"{' ' if at else '✉'} {line}", looks) for at, line in enumerate(brief.message.splitlines())]
+    lines: list[tuple[str, Colour]] = [
+        (f"{' ' if at else '✉'} {line}", looks) for at, line in enumerate(brief.message.splitlines())
+    ]
     files: list[tuple[str, Colour]] = [
         (f"  {file.path} ({file.size:,} bytes): ostler show {file.id} > FILE", "dim") for file in brief.attachments
     ]

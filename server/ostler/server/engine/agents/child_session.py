@@ -10,6 +10,7 @@ from ostler.protocol.shapes import Call, Usage
 from ostler.server.engine.agents.model_choice import choose_agent_model
 from ostler.server.engine.journal.session_view import resolve_provider
 from ostler.server.engine.session.agent_facts import OPTION, AgentFacts, narrow_mode
+from ostler.server.engine.session.effective_settings import SKILLS_OPTION
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.turn.options import TurnServices
 from ostler.storage.repositories.sessions import SessionRecord
@@ -60,6 +61,7 @@ class ChildBuilder:
             name: parent.record.options[name] for name in _INHERITED if name in parent.record.options
         }
         on_restart = {ON_RESTART: "resume"} if request.background else {}
+        skill = {SKILLS_OPTION: [request.skill]} if request.skill is not None else {}
         limits = {"max_budget_usd": kind.max_budget_usd} if kind.max_budget_usd is not None else {}
         now = times.now()
         return SessionRecord(
@@ -76,7 +78,7 @@ class ChildBuilder:
             title=request.name or request.description,
             trusted=parent.trusted,
             directories=parent.directories,
-            options={**inherited, **limits, **on_restart, "tools": tools, OPTION: facts.as_json()},
+            options={**inherited, **limits, **skill, **on_restart, "tools": tools, OPTION: facts.as_json()},
         )
 
     def _select_tools(self, kind: AgentKind, request: AgentRequest) -> list[str]:

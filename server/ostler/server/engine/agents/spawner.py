@@ -17,6 +17,7 @@ from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.agent_outcomes.takeover import INTERRUPTED_BEFORE, find_started
 from ostler.server.engine.agents.child_session import ON_RESTART, ChildBuilder, list_refused_in_background
 from ostler.server.engine.agents.fork import Fork
+from ostler.server.engine.agents.model_choice import choose_agent_model
 from ostler.server.engine.agents.queue import AgentQueue
 from ostler.server.engine.agents.running_agent import AgentTaskSource, RunningAgent
 from ostler.server.engine.journal.session_view import append_session_event
@@ -108,6 +109,10 @@ class AgentSpawner:
         """An agent has its place until its turn is over."""
         actor.live.slot = slot
         actor.group.start_soon(_end_slot_with, actor, turn_id, slot)
+
+    def choose_model(self, session: LiveSession, wanted: str) -> str:
+        """See `AgentSource`."""
+        return choose_agent_model(session.record.model, wanted, self.services.config().model.small)
 
     def for_call(self, parent: LiveSession, call: Call, *, goes_on: bool = False) -> "CallAgents":
         return CallAgents(self, parent, call, goes_on)

@@ -114,7 +114,7 @@ class Executor:
             slot.state = CallState.DONE
             run = CallRun(use, slot, Ended(call, messages=messages), ask, spans)
         else:
-            found = parse_call(self._toolset, use, call, spans)
+            found = parse_call(self._session, self._toolset, use, call, spans)
             slot.safe = found.is_safe
             spans.begin("order")
             run = CallRun(use, slot, found, ask, spans, goes_on=call.status == "running")

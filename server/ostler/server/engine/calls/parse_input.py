@@ -11,6 +11,8 @@ from ostler.protocol.shapes import Call
 from ostler.server.engine.calls.repair_input import InputRepair
 from ostler.server.engine.calls.spans import Spans
 from ostler.server.engine.calls.stages import Parsed, Unusable, set_input
+from ostler.server.engine.discovery.tool_adapter import describe_way_to_load
+from ostler.server.engine.session.live import LiveSession
 from ostler.server.models.assembler import ToolUse
 from ostler.server.observability import logs
 from ostler.tools.registry import ToolSet
@@ -29,7 +31,7 @@ class BadInput(Exception):
     """The input cannot be used; the message is for the model."""
 
 
-def parse_call(toolset: ToolSet, use: ToolUse, call: Call, spans: Spans) -> Unusable | Parsed:
+def parse_call(session: LiveSession, toolset: ToolSet, use: ToolUse, call: Call, spans: Spans) -> Unusable | Parsed:
     """Steps 1 and 2 of a call: find its tool, and parse its input."""
     spans.begin("look_up")
     tool = toolset.find(use.name)
@@ -43,7 +45,7 @@ def parse_call(toolset: ToolSet, use: ToolUse, call: Call, spans: Spans) -> Unus
         parsed_input, repaired = parse_input(tool, call.input, use.name)
         return set_input(tool, parsed_input, call, repaired)
     except BadInput as error:
-        return Unusable(call, str(error), tool)
+        return Unusable(call, f"{error}{describe_way_to_load(session, tool)}", tool)
     except Exception as error:  # noqa: BLE001 - a boundary: tools come from anywhere, and so do their errors
         return Unusable(call, report_tool_error(call, error), tool)
 

@@ -27,6 +27,8 @@ from ostler.server.engine.calls.result_limits import cut_fields, limit_result
 from ostler.server.engine.calls.stages import Authorized, Ended, Parsed, Running, Unusable
 from ostler.server.engine.calls.store_result import StoredAttachments, build_file_record
 from ostler.server.engine.calls.stored_results import OwnedResults
+from ostler.server.engine.discovery.skills import SessionSkills
+from ostler.server.engine.discovery.tool_adapter import SessionDiscovery
 from ostler.server.engine.journal.calls import CompletedCall
 from ostler.server.engine.permissions.decide import uses_classifier, uses_grants
 from ostler.server.engine.session.file_history import TurnFiles
@@ -184,6 +186,8 @@ class Pipeline:
                 self.session.agents.for_call(self.session, call, goes_on=run.goes_on),
                 SessionWeb(self.session),
                 StoredAttachments(self.session.journal),
+                SessionDiscovery(self.session, self.state),
+                SessionSkills(self.session, self.state),
             ),
             progress=send_progress,
             output_folder=self.session.shared.output_folder,

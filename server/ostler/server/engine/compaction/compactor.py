@@ -24,6 +24,7 @@ from ostler.server.engine.context.clearing import choose_cleared, find_dangling,
 from ostler.server.engine.context.rows import Row, decode_rows, group_places, sum_tokens
 from ostler.server.engine.context.tail import compute_tail_tokens, find_tail
 from ostler.server.engine.context.tokens import BYTES_PER_TOKEN, estimate_block
+from ostler.server.engine.discovery.references import replace_references
 from ostler.server.engine.session.history import History
 from ostler.server.engine.session.hooks import SessionHooks
 from ostler.server.engine.session.live import LiveSession
@@ -219,6 +220,8 @@ class Compactor:
         stored = await log.read(lambda snapshot: read_survivors(snapshot, self.session))
         history = self.session.history
         messages = await change_in_thread(history.encode_pieces) if history.is_long else history.encode_pieces()
+        if not history.references <= self.head.followed:
+            messages = await change_in_thread(replace_references, messages, self.head.followed)
         try:
             text = await self._writer(wish).write(messages, rows, wish.instructions, sum_tokens(gone))
         except NoSummary as failed:

@@ -68,11 +68,10 @@ class RequestHead:
     system: bytes
     tools: bytes
     extras: Mapping[str, Any]
-
-    @property
-    def tokens(self) -> int:
-        """An estimate."""
-        return (len(self.system) + len(self.tools)) // BYTES_PER_TOKEN
+    tokens: int
+    """An estimate: what is sent to be loaded later takes nothing."""
+    followed: frozenset[str] = frozenset()
+    """The deferred tools that the conversation may refer to."""
 
 
 @dataclass(frozen=True, slots=True)

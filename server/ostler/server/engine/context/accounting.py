@@ -42,7 +42,8 @@ def measure_parts(
         "thinking": 0,
     }
     for tool in tools:
-        sizes["skills" if tool["name"] == SKILL_TOOL else "tools"] += _to_tokens(len(orjson.dumps(tool)))
+        if "defer_loading" not in tool:  # what is sent to be loaded later takes nothing
+            sizes["skills" if tool["name"] == SKILL_TOOL else "tools"] += _to_tokens(len(orjson.dumps(tool)))
     for message in messages:
         for block in message["content"]:
             sizes[_find_part(block)] += estimate_block(block)

@@ -16,7 +16,7 @@ from ostler.server.settings.rule_set import CommandRules
 from ostler.tools import commands
 from ostler.tools.call_subject import list_rule_families
 from ostler.tools.context import SessionView
-from ostler.tools.permissions import EDIT, READ, WEB_FETCH, matches_text
+from ostler.tools.permissions import EDIT, READ, WEB_FETCH, forbids_text, matches_text
 from ostler.tools.permissions.subject import (
     AccessedPath,
     CommandSubject,
@@ -80,7 +80,7 @@ def _match_subject(rules: RuleSet, behavior: ForbiddingBehavior, tool: AnyTool, 
     match subject:
         case TextSubject(text=text):
             own = _list_rules(rules, behavior, tool.name)
-            return _find_first(own, lambda rule: matches_text(tool.name, rule.rule.content, text))
+            return _find_first(own, lambda rule: forbids_text(tool.name, rule.rule.content, text))
         case ServerSubject():
             return _find_first(_list_whole_rules(rules, behavior, tool, subject), lambda _: True)
         case PathSubject(places):

@@ -14,6 +14,7 @@ from ostler.server.settings import (
     PolicyLimits,
     RuleSet,
     Settings,
+    SkillEntry,
     Source,
     SourcedRule,
     parse_rules,
@@ -31,6 +32,10 @@ FLAG_RULES: Final = "flag_rules"
 `session`."""
 GRANTS: Final = "grants"
 """The option that holds what commands may do since a plan was approved, in words."""
+SKILL_LIST: Final = "skill_list"
+"""The key in the session's state under which the list of skills is, as the model was first told of it."""
+SKILLS_OPTION: Final = "skills"
+"""The option of an agent that works on a skill: its name, whose rules hold for it."""
 _MODE_BEFORE: Final = "mode_before_plan"
 _SESSION_SOURCES: Final[tuple[Source, Source]] = ("flag", "session")
 RuleLists = Mapping[str, Sequence[str]]
@@ -83,8 +88,9 @@ def build_rule_set(
     options: Mapping[str, Any],
     aliases: Mapping[str, str],
     worktree: Worktree | None = None,
+    skills: Sequence[SkillEntry] = (),
 ) -> RuleSet:
-    """The rules that are in effect in a session, with its own."""
+    """The rules that are in effect in a session, with its own and those of the skills that it uses."""
     own_lists: RuleLists = options.get("rules") or {}
     flags: RuleLists = options.get(FLAG_RULES) or {}
     started_with = {name: [text for text in texts if text in flags.get(name, ())] for name, texts in own_lists.items()}
@@ -94,7 +100,14 @@ def build_rule_set(
         Origin(source, None, settings.folder, settings.folder, settings.home) for source in _SESSION_SOURCES
     )
     own = (*parse_rules(started_with, flag, expires), *parse_rules(later, session, expires))
-    found = resolve_rules(settings, trusted, own, aliases=aliases)
+    of_skills = (
+        rule
+        for skill in skills
+        for rule in parse_rules(
+            {"allow": skill.allowed}, Origin(skill.source, skill.file, skill.root, settings.folder, settings.home)
+        )
+    )
+    found = resolve_rules(settings, trusted, (*own, *of_skills), aliases=aliases)
     return found if worktree is None else _move_rules(found, worktree)
 
 

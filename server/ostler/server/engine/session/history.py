@@ -58,6 +58,8 @@ class History:
         """All ids of tool_use blocks, since the model may repeat one and the API rejects duplicates."""
         self.tokens = 0
         """An estimate of what it takes of the window."""
+        self.references: set[str] = set()
+        """All tools that a `tool_reference` loads."""
         for message in stored:
             self.add_encoded(message.role, message.content)
 
@@ -92,11 +94,13 @@ class History:
             blocks = orjson.loads(content)
             kept = self._select_sendable(blocks)
             content = content if len(kept) == len(blocks) else orjson.dumps([blocks[at] for at in kept])
-        elif role == "user" and b'"image"' in content:
+        if role == "user" and b'"image"' in content:
             # Stored by an earlier version as somebody called it: the API would refuse the session for ever.
             blocks = orjson.loads(content)
             corrected = correct_images(blocks)
             content = content if corrected == blocks else orjson.dumps(corrected)
+        if role == "user" and b'"tool_reference"' in content:
+            self.references.update(_find_references(orjson.loads(content)))
         self._add(role, content)
 
     def _add(self, role: str, content: bytes) -> None:
@@ -165,3 +169,9 @@ class History:
         while kept and blocks[kept[-1]]["type"] in {"thinking", "redacted_thinking"}:
             kept.pop()
         return kept
+
+
+def _find_references(blocks: Iterable[dict[str, Any]]) -> Iterator[str]:
+    for block in blocks:
+        if block["type"] == "tool_result" and isinstance(block.get("content"), list):
+            yield from (each["tool_name"] for each in block["content"] if each.get("type") == "tool_reference")

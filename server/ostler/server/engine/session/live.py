@@ -1,6 +1,6 @@
 """The state of a session in memory: what its turns, calls and permission decisions read."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,6 +24,8 @@ from ostler.server.engine.session.agent_facts import (
 from ostler.server.engine.session.agent_slots import AgentSlot
 from ostler.server.engine.session.effective_settings import (
     GRANTS,
+    SKILL_LIST,
+    SKILLS_OPTION,
     build_rule_set,
     collect_servers,
     enter_mode,
@@ -37,11 +39,12 @@ from ostler.server.engine.session.shared import SharedServices
 from ostler.server.engine.session.usage import UsageMeter
 from ostler.server.engine.tasks.registry import TaskRegistry
 from ostler.server.hooks import HookRunner
-from ostler.server.settings import McpEntry, RuleSet, Settings
+from ostler.server.settings import McpEntry, RuleSet, Settings, SkillEntry, resolve_skills
 from ostler.server.worktrees.worktree import Worktree
 from ostler.storage import Tx
 from ostler.storage.repositories.sessions import WORKTREE, SessionRecord
 from ostler.tools.context import SessionView, WakeSignal
+from ostler.tools.discovery.deferral import Deferral, select_deferred
 from ostler.tools.fs import paths
 from ostler.tools.permissions.plan_file import build_plan_path
 from ostler.tools.registry import ToolSet
@@ -59,6 +62,7 @@ class _CachedRules:
     rules: Any
     expires: Any
     worktree: Worktree | None
+    skills: tuple[str, ...]
     rule_set: RuleSet
 
 
@@ -83,6 +87,10 @@ class AgentSource(Protocol):
 
     def for_call(self, parent: "LiveSession", call: Call, *, goes_on: bool) -> Agents:
         """`goes_on`: the call ran when the daemon was killed, and waits for what it has started."""
+        ...
+
+    def choose_model(self, session: "LiveSession", wanted: str) -> str:
+        """The model of a full id, or of a name as `haiku`. Raises AgentRefused."""
         ...
 
 
@@ -129,6 +137,8 @@ class LiveSession:
     """How many requests the model was sent since it last used a tool of the work list."""
     turn_on_ask: OnAsk | None = None
     """The `on_ask` of a headless turn, which overrides the session's."""
+    turn_skills: tuple[str, ...] = ()
+    """The skills that the turn has used: what they allow is allowed until its end."""
     turn_waits: bool = False
     """The turn waits for its agents in the background: none goes there by itself."""
     waited_agents: list[Callable[[], bool]] = field(default_factory=list)
@@ -136,6 +146,7 @@ class LiveSession:
     _real_paths: dict[str, str] = field(default_factory=dict)
     _cached_rules: "_CachedRules | None" = None
     _cached_view: "_CachedView | None" = None
+    _cached_skills: tuple[Settings, bool, Mapping[str, SkillEntry]] | None = None
 
     @property
     def agent(self) -> AgentFacts | None:
@@ -214,6 +225,7 @@ class LiveSession:
             or cached.rules is not options.get("rules")
             or cached.expires is not options.get("rule_expires")
             or cached.worktree != self.worktree_above
+            or cached.skills != self.skills_in_use
         ):
             cached = self._cached_rules = _CachedRules(
                 self.settings,
@@ -221,9 +233,31 @@ class LiveSession:
                 options.get("rules"),
                 options.get("rule_expires"),
                 self.worktree_above,
-                build_rule_set(self.settings, self.trusted, options, self.shared.aliases, self.worktree_above),
+                self.skills_in_use,
+                build_rule_set(
+                    self.settings,
+                    self.trusted,
+                    options,
+                    self.shared.aliases,
+                    self.worktree_above,
+                    [skill for name in self.skills_in_use if (skill := self.skills.get(name)) is not None],
+                ),
             )
         return cached.rule_set
+
+    @property
+    def skills(self) -> Mapping[str, SkillEntry]:
+        """The skills in effect, by name. Cached until a file or the trust changes."""
+        cached = self._cached_skills
+        if cached is None or cached[0] is not self.settings or cached[1] is not self.trusted:
+            found = resolve_skills(self.settings, self.trusted)
+            cached = self._cached_skills = (self.settings, self.trusted, found)
+        return cached[2]
+
+    @property
+    def skills_in_use(self) -> tuple[str, ...]:
+        """Those whose rules hold now: of the turn, and of an agent that works on one."""
+        return (*self.record.options.get(SKILLS_OPTION, ()), *self.turn_skills)
 
     @property
     def worktree(self) -> Worktree | None:
@@ -314,6 +348,8 @@ class LiveSession:
             may_read=make_read_filter(self.rules),
             opened_addresses=list_opened_addresses(self.rules),
             agent_kinds=self.agents.list_kinds(self),
+            skill_list=self.state.get(SKILL_LIST, ""),
+            skill_folders=tuple(skill.folder for skill in self.skills.values() if skill.folder is not None),
             trusted_files=(
                 *self.settings.own_scripts,
                 *(self.settings.project_effects.guarded if self.trusted else ()),
@@ -360,7 +396,13 @@ class LiveSession:
         wanted = "full" if wanted is None else wanted  # an empty list is no preset
         found = self.shared.registry.for_session(wanted, self.rules.list_denied_tools(), view)
         refused = self.record.options.get(REFUSED_TOOLS)
-        return replace(found, refused=frozenset(refused)) if refused else found
+        found = replace(found, refused=frozenset(refused)) if refused else found
+        return select_deferred(found, self.state, view.config.tools.defer)[0]
+
+    @property
+    def deferral(self) -> Deferral:
+        """Which of the tools are left out of the prompt until the model looks for them."""
+        return select_deferred(self.build_toolset(), self.state, self.shared.config().tools.defer)[1]
 
     def apply_change(self, change: Change) -> None:
         """Apply what a call has changed for the calls and the clients that come after it."""
@@ -371,6 +413,20 @@ class LiveSession:
         elif (change_record := find_record_change(change)) is not None:
             # It is stored with the end of its call.
             self.record = change_record(self.record)
+
+    def use_skills(self, names: Sequence[str]) -> None:
+        """What these skills allow is allowed until the turn ends, also where the daemon is started again before."""
+        state = self.usage_meter.state
+        new = [name for name in names if name not in self.turn_skills]
+        if state is not None and new:
+            self.turn_skills = (*self.turn_skills, *new)
+            self.remember(turn_skills={"turn": state.turn.id, "names": list(self.turn_skills)})
+
+    def begin_turn_skills(self, turn_id: str, names: Sequence[str]) -> None:
+        """The skills of a turn that begins, or goes on after a restart."""
+        stored = self.state.get("turn_skills") or {}
+        used = stored["names"] if stored.get("turn") == turn_id else ()
+        self.turn_skills = tuple(dict.fromkeys((*names, *used)))
 
     def add_denial(self, denial: Denial) -> None:
         """Note a refused call of an agent in the turns above it, with the agent's name."""

@@ -47,6 +47,10 @@ class TurnState:
     """The text of the turn's input, as the person wrote it."""
     end: TurnEnd | None = None
     """Why the turn ends, once that is decided."""
+    followed: frozenset[str] = frozenset()
+    """The deferred tools to which the conversation may refer: the provider of the last request loads them itself."""
+    wanted_model: str | None = None
+    """The model that a skill wants: it answers from the next request on."""
     calls: RunningCalls | None = None
     input_stop: StopSignal = field(default_factory=StopSignal)
     """Cancels the trust ask and the hooks of the input; only the end of the turn does so, not further input."""

@@ -19,6 +19,7 @@ from ostler.server.engine.calls.call_run import CallRun
 from ostler.server.engine.calls.call_writer import MessageDraft
 from ostler.server.engine.calls.executor import CallRunner, Executor
 from ostler.server.engine.calls.stages import Ended
+from ostler.server.engine.discovery.skills import build_skill_state, describe_skill_changes
 from ostler.server.engine.journal.calls import CompletedCall
 from ostler.server.engine.journal.messages import StoredUserMessage
 from ostler.server.engine.loading import StoredCall
@@ -203,6 +204,10 @@ class TurnLoop:
         expire_seconds = self.services.config().asks.expire_seconds
         if await settle_trust(self.session, self.asks, self.turn.id, expire_seconds):
             await self.settings_loader.load(self.session)
+            # Skills that came into effect with the trust: the list in the prompt is from before.
+            if (told := describe_skill_changes(self.session)) and self.state.end is None:
+                self.session.remember(**build_skill_state(self.session, 0))
+                await self._add_user_message([], {}, *told)
         if self.input_message is not None and self.state.end is None:
             await self._check_input(self.input_message)
 

@@ -8,6 +8,7 @@ import anyio
 from ostler.protocol.events import Notice
 from ostler.protocol.shapes import Message
 from ostler.server.engine.calls.executor import CallRunner
+from ostler.server.engine.discovery.references import replace_references
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.session.stop import StopSignal
 from ostler.server.engine.session.turn_state import TurnState
@@ -59,6 +60,7 @@ class ModelRequests:
         # One answer counts as one request: a request that is replaced by another counts as little as an attempt that is
         # retried. What it has cost is in the usage all the same, and so counts against the budget.
         counted = self.state.turn.model_requests
+        self.model, self.state.wanted_model = self.state.wanted_model or self.model, None
         stop = self._renew_stop()
         if not await self._wait_after_broken(counted):
             return None
@@ -167,6 +169,9 @@ class ModelRequests:
         takes_extras = provider.takes_extras(self.model)
         prefix_tokens, extras = self.prefix.count_tokens(with_extras=takes_extras), self._build_extras(first)
         most = min(config.model.max_output_tokens, self.services.max_output(self.model))
+        followed = self.state.followed = self.prefix.deferred if takes_extras else frozenset[str]()
+        if not history.references <= followed:
+            messages = await change_in_thread(replace_references, messages, followed)
         return ModelRequest(
             model=self.model,
             max_tokens=self.window.limit_output(self.model, prefix_tokens, most, extras),

@@ -1,6 +1,6 @@
 """The request for a turn, its settings, and the services that all turns share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -44,6 +44,8 @@ class TurnSettings:
     output_schema: dict[str, Any] | None = None
     on_ask: Any = None
     wait_for_agents: bool = False
+    skills: Sequence[str] = ()
+    """The skills that its input takes up."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,22 @@
 """Sets up a turn: checks its options, and builds its settings, its tools and prompt, and its first user message."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
 from ostler.protocol import times
-from ostler.protocol.errors import BudgetExceeded, InvalidParams
+from ostler.protocol.errors import BudgetExceeded, Conflict, InvalidParams
 from ostler.protocol.ids import TurnId, new_message_id
 from ostler.protocol.session import OnAsk
 from ostler.protocol.shapes import Message, Turn, Usage
 from ostler.protocol.turn import Input, InputText, TurnOptions
 from ostler.server.engine.asks.trust import is_trust_settled
+from ostler.server.engine.discovery.skills import build_skill_state, describe_skill_changes, expand_command
 from ostler.server.engine.journal.messages import StoredUserMessage
-from ostler.server.engine.session.effective_settings import check_mode
+from ostler.server.engine.session.effective_settings import SKILL_LIST, check_mode
 from ostler.server.engine.session.history import dump_blocks
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.engine.todos.reminders import describe_edits
@@ -29,12 +30,27 @@ from ostler.server.prompt.memory import find_folders, render_memory
 from ostler.server.prompt.mentions import expand
 from ostler.server.prompt.reminders import INTERRUPTED, ask_for_form, describe_changes, is_ours
 from ostler.server.prompt.system_prompt import build_system_prompt
+from ostler.server.settings import SkillEntry
 from ostler.server.settings.locations import list_project_folders
+from ostler.tools.discovery.deferral import group_deferred
 from ostler.tools.interaction.structured_output import BadSchema, StructuredOutput
 from ostler.tools.registry import ToolSet
+from ostler.tools.services import SkillRefused
 from ostler.tools.threads import read_in_thread
+from ostler.tools.token_estimate import CHARS_PER_TOKEN
 
+_SKILLS_SHARE: Final = 0.01
+"""Of the window, for the list of skills."""
 NO_RESULT: Final = "No result: the session was forked here, before the call had one."
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandedInput:
+    """Input as the model is sent it."""
+
+    blocks: list[dict[str, Any]]
+    skill: SkillEntry | None = None
+    """The skill that it takes up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +90,19 @@ class TurnSetup:
             wait_for_agents=options.wait_for_agents,
         )
 
-    async def expand_input(self, user_input: Input) -> list[dict[str, Any]]:
-        """The input as content blocks, with its mentions of files expanded."""
-        blocks = [InputText(text=user_input)] if isinstance(user_input, str) else user_input
+    async def expand_input(self, user_input: Input) -> ExpandedInput:
+        """The input as content blocks, with its mentions of files and a skill that it begins with expanded."""
+        blocks = [InputText(text=user_input)] if isinstance(user_input, str) else list(user_input)
         view = self.live.view
-        expanded = await expand(blocks, view.folder, view.roots)
+        try:
+            command = await expand_command(self.live, blocks)
+        except SkillRefused as refused:
+            raise Conflict(str(refused)) from None
+        rest = blocks if command is None else blocks[1:]
+        expanded = [*(command.blocks if command is not None else ()), *await expand(rest, view.folder, view.roots)]
         if not expanded:
             raise InvalidParams.of("input", "says nothing")
-        return expanded
+        return ExpandedInput(expanded, command.entry if command is not None else None)
 
     async def build_tools_and_prompt(
         self, settings: TurnSettings, facts: EnvironmentFacts
@@ -89,6 +110,7 @@ class TurnSetup:
         """The tools of the turn, the prompt prefix (its system prompt is built once), and the session state to keep."""
         answers = bool(self.live.state.get("structured_output")) or settings.output_schema is not None
         toolset = self.live.build_toolset(*(build_answer_tools(settings.output_schema, always=answers)))
+        deferral = self.live.deferral
         system = self.live.state.get("system")
         if system is None:
             names = [tool.name for tool in toolset.tools]
@@ -96,14 +118,34 @@ class TurnSetup:
             agent = self.live.agent
             role = render_role(agent.instructions) if agent is not None else None
             config = self.config_file.parent
-            system = await build_system_prompt(facts, settings.model, names, instructions, role=role, config=config)
+            system = await build_system_prompt(
+                facts,
+                settings.model,
+                names,
+                instructions,
+                role=role,
+                deferred=group_deferred(toolset, deferral),
+                config=config,
+            )
             system = await self._add_memory(system)
-        state = {**self.live.state, "system": system, **build_input_state(self.live, facts)}
+        state = {
+            **self.live.state,
+            "system": system,
+            **build_input_state(self.live, facts),
+            **deferral.to_state(),
+            **build_skill_state(self.live, self._get_skill_chars(settings.model)),
+        }
+        view = replace(self.live.view, skill_list=state[SKILL_LIST])
         if answers:
             state["structured_output"] = True  # once sent, the tool stays
         sent: dict[str, str] | None = self.live.state.get("sent_tools")
-        prefix = repeat_prefix(system, sent) if sent is not None else make_prefix(system, toolset, self.live.view)
-        return toolset, prefix, state
+        if sent is not None:
+            return toolset, repeat_prefix(system, sent), state
+        return toolset, make_prefix(system, toolset, view, deferral, self.live.history.references), state
+
+    def _get_skill_chars(self, model: str) -> int:
+        """How long the list of skills may be: one percent of the window."""
+        return int(self.services.window(model) * _SKILLS_SHARE * CHARS_PER_TOKEN)
 
     async def _add_memory(self, system: str) -> str:
         """The prompt with the indexes of memory notes; the project's only where the folder is trusted."""
@@ -162,7 +204,12 @@ class TurnSetup:
         if sent is None:
             return []
         interrupted = [] if last_reason in {None, "completed"} else [INTERRUPTED]
-        return [*interrupted, *describe_changes(sent, facts), *describe_edits(self.live)]
+        return [
+            *interrupted,
+            *describe_changes(sent, facts),
+            *describe_edits(self.live),
+            *describe_skill_changes(self.live),
+        ]
 
 
 def encode_user_message(message: Message) -> StoredUserMessage:

@@ -36,7 +36,14 @@ def make_compactor(
 ) -> Compactor:
     """That of a session, for requests to this model."""
     takes_extras = services.provider(model).takes_extras(model)
-    head = RequestHead(model, prefix.system, prefix.tools_with_extras if takes_extras else prefix.tools, extras)
+    head = RequestHead(
+        model,
+        prefix.system,
+        prefix.tools_with_extras if takes_extras else prefix.tools,
+        extras,
+        prefix.count_tokens(with_extras=takes_extras),
+        prefix.deferred if takes_extras else frozenset(),
+    )
     policy = RetryPolicy(services.config().model)
     return Compactor(session, services, head, policy.plan_same, load_sent_facts)
 

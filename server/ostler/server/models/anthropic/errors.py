@@ -50,7 +50,8 @@ _MESSAGES: Final[dict[FailureKind, str]] = {
     "bad_request": "The provider refuses the request",
 }
 _EXTRAS_REFUSED: Final = re.compile(
-    r"\bstrict\b|\bgrammar\b|\binput_examples\b|schemas? (?:is|contains) too", re.IGNORECASE
+    r"\bstrict\b|\bgrammar\b|\binput_examples\b|\bdefer_loading\b|\btool_references?\b|schemas? (?:is|contains) too",
+    re.IGNORECASE,
 )
 """How a provider says that a schema cannot be made strict, that there are too many of them, or that it knows none."""
 

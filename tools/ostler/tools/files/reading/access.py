@@ -15,7 +15,8 @@ def check_access(path: str, session: SessionView, real: paths.PathResolver = pat
 
 def _may_read(path: str, place: str, session: SessionView, real: paths.PathResolver) -> Check:
     """Allowed inside the roots, refused in the daemon's own folder, and asked for elsewhere."""
-    if is_plan_file(path, place, session) or is_own_note(place, session):
+    is_ours = is_plan_file(path, place, session) or is_own_note(place, session)
+    if is_ours or _lies_beside_skill(place, session, real):
         return Allow()
     if paths.is_in_daemon_home(place, session, real):
         return Refuse(f"{path} is in the daemon's own folder.")
@@ -23,3 +24,8 @@ def _may_read(path: str, place: str, session: SessionView, real: paths.PathResol
         return Allow()
     leads = "" if place == paths.normalize_path(path) else f", which leads to {place}"
     return AskFirst(f"Read {path}{leads}?", reason="It is outside the session's folders.")
+
+
+def _lies_beside_skill(place: str, session: SessionView, real: paths.PathResolver) -> bool:
+    """Whether a file belongs to a skill in effect: the person's own lie outside of the roots."""
+    return any(paths.is_inside(place, real(folder)) for folder in session.skill_folders)

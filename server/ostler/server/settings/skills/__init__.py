@@ -1,0 +1,1 @@
+"""Skills and commands that files declare."""
