@@ -3,8 +3,10 @@
 import contextlib
 import fcntl
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import orjson
 
@@ -12,6 +14,10 @@ from ostler.protocol.limits import DEFAULT_PORT
 from ostler.protocol.places import Places
 from ostler.server.config.private_files import write_atomically
 from ostler.server.observability import logs
+
+_PATIENCE_SECONDS: Final = 2.0
+"""How long the lock of a dead daemon is waited for."""
+_RETRY_SECONDS: Final = 0.01
 
 
 class AlreadyRunning(Exception):
@@ -48,18 +54,43 @@ class Instance:
 def lock_home(places: Places) -> Instance:
     """Take the lock of this home; a lock whose owner is dead does not count."""
     lock = os.open(places.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not _take(lock, places):
         os.close(lock)
         raise AlreadyRunning(
             f"A daemon runs in {places.data} already, with pid {_read_owner_pid(places)}. "
             "Stop it with `ostler stop`, or choose another folder with --home."
-        ) from None
+        )
     # Beside the lock and not in daemon.json, which comes only when the daemon is ready.
     with contextlib.suppress(OSError):  # a full disk; only the error message of a second daemon lacks the pid then
         _pid_file(places).write_text(f"{os.getpid()}\n")
     return Instance(places, lock)
+
+
+def _take(lock: int, places: Places) -> bool:
+    """Whether the lock could be taken: a process that was being started by a killed owner may hold it for a moment."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline or _is_alive(_read_owner_pid(places)):
+                return False
+            # It is gone as soon as that process becomes the program that it is to be.
+            time.sleep(_RETRY_SECONDS)
+        else:
+            return True
+
+
+def _is_alive(pid: str) -> bool:
+    if not pid.isdigit():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def list_preferred_ports(places: Places) -> tuple[int, ...]:
