@@ -1,4 +1,4 @@
-"""`python -m tests.faults`: runs every scenario and hundreds of kills (under load, in turns, among tasks); a table."""
+"""`python -m tests.faults`: every scenario, and hundreds of kills (under load, in turns, among tasks and agents)."""
 
 import argparse
 import functools
@@ -10,6 +10,7 @@ import tempfile
 import traceback
 from pathlib import Path
 
+from tests.faults.agent_kills import kill_among_agents
 from tests.faults.command_lines import compare_command_lines
 from tests.faults.kills import kill_under_load
 from tests.faults.resource_kills import kill_during_watch
@@ -57,6 +58,9 @@ def main() -> int:
     among_tasks = functools.partial(
         kill_during_tasks, count=arguments.kills, seed=arguments.seed, report=_show_progress
     )
+    among_agents = functools.partial(
+        kill_among_agents, count=arguments.kills // 2, seed=arguments.seed, report=_show_progress
+    )
     while_watching = functools.partial(
         kill_during_watch, count=arguments.kills, seed=arguments.seed, report=_show_progress
     )
@@ -67,6 +71,7 @@ def main() -> int:
         (under_load, "SIGKILL under load"),
         (in_turns, "SIGKILL in turns"),
         (among_tasks, "SIGKILL among tasks"),
+        (among_agents, "SIGKILL among agents"),
         (while_watching, "SIGKILL of who watches a resource"),
         (by_bash, "command lines by bash"),
     ]

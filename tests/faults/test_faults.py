@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults import damage, full_disk, signals, slow_readers, unusable
+from tests.faults.agent_kills import kill_among_agents
 from tests.faults.command_lines import compare_command_lines
 from tests.faults.kills import kill_under_load
 from tests.faults.resource_kills import kill_during_watch
@@ -35,6 +36,12 @@ def test_every_turn_ends_and_nothing_runs_twice_when_daemons_are_killed_in_turns
 def test_no_task_is_lost_or_told_twice_when_the_daemon_is_killed(tmp_path: Path) -> None:
     _assert_ok(
         kill_during_tasks(tmp_path, count=4, seed=random.SystemRandom().randrange(1_000_000), report=lambda _: None)
+    )
+
+
+def test_no_agent_is_lost_told_twice_or_left_behind_when_the_daemon_is_killed(tmp_path: Path) -> None:
+    _assert_ok(
+        kill_among_agents(tmp_path, count=10, seed=random.SystemRandom().randrange(1_000_000), report=lambda _: None)
     )
 
 

@@ -431,6 +431,7 @@ def test_a_worktree_that_somebody_removed_is_told_as_gone(repository: Path) -> N
         inspect_worktree(made)
     outcome = finish_worktree(made, UMASK)
     assert (outcome.kept, outcome.why) == (False, f"The worktree {made.path} is not there any more.")
+    assert list_branches(repository) == ["main"], "nothing was committed to its branch"
 
 
 def test_a_branch_that_is_checked_out_elsewhere_stays(repository: Path, tmp_path: Path) -> None:
@@ -494,6 +495,24 @@ def test_what_was_half_made_is_taken_back(repository: Path) -> None:
     assert Path(in_use.path).is_dir()
 
 
+def test_what_was_half_made_is_taken_back_by_its_name_where_its_lock_was_released_meanwhile(repository: Path) -> None:
+    made, other = create(repository, "wt-1"), create(repository, "wt-2")
+    release_worktree(made)
+    release_worktree(other)
+    assert remove_half_made(str(repository), "s_1", UMASK) == []
+    assert remove_half_made(str(repository), "s_1", UMASK, name="wt-1") == [made.path]
+    assert sorted(list_branches(repository)) == ["main", "worktree-wt-2"]
+    # Killed once more, after the worktree was gone: its branch is found by the name. One with a commit stays.
+    run_git(repository, "worktree", "remove", "-f", "-f", other.path)
+    assert remove_half_made(str(repository), "s_1", UMASK, name="wt-2") == []
+    assert list_branches(repository) == ["main"]
+    third = create(repository, "wt-3")
+    commit_files(Path(third.path), {"b.txt": "two\n"}, "second")
+    run_git(repository, "worktree", "remove", "-f", "-f", third.path)
+    remove_half_made(str(repository), "s_1", UMASK, name="wt-3")
+    assert sorted(list_branches(repository)) == ["main", "worktree-wt-3"]
+
+
 def test_one_in_which_something_was_done_is_kept_after_a_crash(repository: Path) -> None:
     made = create(repository)
     add_untracked(Path(made.path))
@@ -515,6 +534,8 @@ def test_a_git_whose_daemon_died_is_waited_for(repository: Path, monkeypatch: py
     with_lock.stdin.flush()
     with_lock.stdout.read(1)
     assert "is being made or removed" in expect_refusal(lambda: remove_half_made(str(repository), "s_1", UMASK))
+    # It may be before its first entry: that there is none yet for an owner says nothing.
+    assert "is being made or removed" in expect_refusal(lambda: remove_half_made(str(repository), "s_2", UMASK))
     with_lock.communicate()
     assert len(remove_half_made(str(repository), "s_1", UMASK)) == 1
 

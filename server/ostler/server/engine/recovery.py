@@ -165,10 +165,10 @@ class _UnfinishedTurn:
 
     def _settle_running(self, call: Call) -> Call:
         """A call that was cut off: only one that has started an agent knows what became of it."""
-        agent = find_started(self._tx, self._record.id, call.call_id) if call.tool == Agent.name else None
-        if agent is None:
+        if call.tool != Agent.name:
             return self._complete(call, OUTCOME_UNKNOWN)
-        if agent.turn is None:
+        agent = find_started(self._tx, self._record.id, call.call_id)
+        if agent is None or agent.turn is None:
             return self._complete(call, INTERRUPTED_BEFORE)
         if agent.task is None and agent.at_work:
             self._agent_asks = self._agent_asks or agent.turn.status == "waiting"

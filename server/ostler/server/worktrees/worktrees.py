@@ -113,6 +113,10 @@ def finish_worktree(worktree: Worktree, umask: int) -> WorktreeOutcome:
     try:
         remove_worktree(worktree, umask)
     except WorktreeGone as gone:
+        # A daemon that was killed may have removed it, and left its branch.
+        if branch is not None:
+            with contextlib.suppress(GitFailed):
+                _delete_branch(worktree.main, branch, worktree.base_commit)
         return WorktreeOutcome(path, branch, kept=False, why=str(gone))
     except GitFailed as error:
         changes = error.changes if isinstance(error, WorktreeChanged) else WorktreeChanges()
@@ -123,19 +127,22 @@ def finish_worktree(worktree: Worktree, umask: int) -> WorktreeOutcome:
     return WorktreeOutcome(path, branch, kept=False, why="The worktree was removed: nothing was changed in it.")
 
 
-def remove_half_made(folder: str, owner: str, umask: int, spared: str | None = None) -> list[str]:
+def remove_half_made(
+    folder: str, owner: str, umask: int, spared: str | None = None, name: str | None = None
+) -> list[str]:
     """After a crash: takes back what was being made for a session that never came to use it; returns the paths.
 
-    `spared`: the worktree that the session is in. One in which something was done is kept, and its lock goes.
+    Those are what is locked for the owner, and what has that name; `spared` is the worktree that the session is in.
+    One in which something was done is kept, and its lock goes.
     """
     base = find_base(folder)
-    found = [each for each in _list_ours(base.main) if each.path != spared and _read_owner(each) == owner]
-    if not found:
+    named = os.path.join(get_worktree_folder(base.main), build_folder_name(name)) if name is not None else None
+    if not os.path.isdir(get_worktree_folder(base.main)):
         return []
     removed: list[str] = []
     with lock_worktree_folder(base.main, umask):  # a git that the dead daemon started still holds it
         for each in _list_ours(base.main):
-            if each.path == spared or _read_owner(each) != owner:
+            if each.path == spared or (_read_owner(each) != owner and each.path != named):
                 continue
             branch = build_branch_name(os.path.basename(each.path))
             worktree = Worktree(
@@ -147,6 +154,8 @@ def remove_half_made(folder: str, owner: str, umask: int, spared: str | None = N
             else:
                 with contextlib.suppress(GitFailed):
                     _unlock(base.main, each.path)
+        if name is not None:
+            _delete_empty_branch(base.main, build_branch_name(name))
     return removed
 
 
@@ -237,6 +246,16 @@ def _delete_branch(main: str, branch: str, tip: str) -> None:
         return
     with contextlib.suppress(GitFailed):  # it has moved, and so has something that nobody asked to discard
         run_git(main, "update-ref", "--no-deref", "-d", f"refs/heads/{branch}", tip)
+
+
+def _delete_empty_branch(main: str, branch: str) -> None:
+    """Deletes the branch of a worktree that was taken back before the daemon died, if it has no commit of its own."""
+    tip = read_commit(main, branch)
+    if tip is None:
+        return
+    own = run_git(main, "rev-list", "--max-count=1", tip, "--not", f"--exclude={branch}", "--branches", "HEAD")
+    if not own.strip():
+        _delete_branch(main, branch, tip)
 
 
 def _describe_kept(worktree: Worktree, changes: WorktreeChanges) -> str:

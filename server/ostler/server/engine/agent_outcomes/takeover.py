@@ -35,11 +35,18 @@ def find_started(snapshot: Snapshot, parent_id: SessionId, call_id: CallId) -> S
     for record in _list_children(snapshot, parent_id):
         facts = find_agent_facts(record)
         if facts is not None and facts.call_id == call_id:
-            turns = snapshot.turns.list_by_session(record.id)
+            turns = _list_turns_since(snapshot, record.id, call_id)
             tasks = [each.task for each in snapshot.tasks.list_by_sessions([parent_id])]
             task = next((each for each in tasks if (each.agent_id, each.call_id) == (record.id, call_id)), None)
             return StartedAgent(record, turns[-1] if turns else None, task)
     return None
+
+
+def _list_turns_since(snapshot: Snapshot, agent_id: SessionId, call_id: CallId) -> list[Turn]:
+    """The turns that the call can have begun: of an agent that it was about to resume, not those of before."""
+    call = snapshot.calls.find(call_id)
+    began = (call.started_at if call is not None else None) or ""
+    return [turn for turn in snapshot.turns.list_by_session(agent_id) if (turn.started_at or began) >= began]
 
 
 def list_children_ids(snapshot: Snapshot, parent_id: SessionId) -> list[SessionId]:

@@ -102,13 +102,13 @@ class SessionWorktrees:
 
     # For agents.
 
-    async def create_for_agent(self, agent: SessionId) -> Worktree:
-        """A worktree with a random name for an agent of this session, from the commit of the folder that it is in.
+    async def create_for_agent(self, agent: SessionId, name: str | None = None) -> Worktree:
+        """A worktree for an agent of this session, from the commit of the folder that it is in; null: a random name.
 
         To be called when the agent's session is stored, and before its first turn. Its `as_json` is then the option
         `WORKTREE` of that session: its folder, and its only root, which it cannot leave. Raises WorktreeRefused.
         """
-        made = await self._make(self.session.view.shell_folder, None, agent)
+        made = await self._make(self.session.view.shell_folder, name, agent)
         return replace(made, isolates=True)
 
     @property
@@ -257,13 +257,17 @@ async def recover_worktree(log: EventLog, session_id: SessionId, umask: int) -> 
     await log.write(lambda tx: tx.states.put(session_id, _drop(state, _MAKING)), record.root_id)
 
 
-async def take_back(folder: str, owner: SessionId, umask: int, spared: str | None = None) -> None:
+async def take_back(
+    folder: str, owner: SessionId, umask: int, spared: str | None = None, name: str | None = None
+) -> None:
     """Takes back the worktrees that were half made for a session or an agent; `spared` is the one that it is in.
+
+    `name`: the one with this name, which nobody else has chosen, whoever its lock names by now.
 
     For an agent whose session is stored without its worktree when the daemon starts again.
     """
     try:
-        removed = await change_in_thread(remove_half_made, folder, owner, umask, spared)
+        removed = await change_in_thread(remove_half_made, folder, owner, umask, spared, name)
     except GitFailed as error:
         logs.log.warning("worktree_not_recovered", session_id=owner, reason=str(error))
         return
