@@ -28,8 +28,7 @@ from ostler.server.engine.tasks.output_files import open_or_create, remove_outpu
 from ostler.server.engine.tasks.registry import put_task
 from ostler.server.engine.tasks.running_task import RunningTask
 from ostler.server.engine.turn.options import TurnRequest, TurnServices
-from ostler.server.engine.worktrees.agent_worktrees import drop_note, make_worktree
-from ostler.server.engine.worktrees.session_worktrees import SessionWorktrees
+from ostler.server.engine.worktrees.agent_worktrees import drop_note, make_worktree, renew_worktree
 from ostler.server.events.event_log import EventLog
 from ostler.server.prompt.agent_kinds import FORK, load_built_in_kinds, render_fork
 from ostler.server.settings import resolve_agents
@@ -292,13 +291,14 @@ class CallAgents:
         actor = await self.spawner.get_actor(own)
         if actor.run is not None:
             raise _build_at_work_refusal(own)
-        try:
-            await SessionWorktrees(actor.live, None).renew()
-        except WorktreeRefused as refused:
-            raise AgentRefused(str(refused)) from None
+        # First the call: what becomes of the worktree in a crash is for the recovery of the call that it is made for.
         changed = self._give_call(actor.record, request)
         await self.spawner.log.write(lambda tx: tx.sessions.put(changed), changed.root_id)
         actor.replace_record(changed)
+        try:
+            await renew_worktree(self.parent, self.call.turn_id, actor.live)
+        except WorktreeRefused as refused:
+            raise AgentRefused(str(refused)) from None
         return actor
 
     def _give_call(self, record: SessionRecord, request: AgentRequest) -> SessionRecord:

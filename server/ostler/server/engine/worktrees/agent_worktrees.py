@@ -36,6 +36,16 @@ async def make_worktree(parent: LiveSession, turn_id: TurnId | None, agent: Sess
         raise
 
 
+async def renew_worktree(parent: LiveSession, turn_id: TurnId | None, agent: LiveSession) -> None:
+    """Where an agent that goes on has lost its worktree, it gets another one. Raises WorktreeRefused."""
+    worktrees = SessionWorktrees(agent, None)
+    if not await worktrees.has_lost_its_own():
+        return
+    made = await make_worktree(parent, turn_id, agent.record.id)
+    writes, without = parent.journal.writes, drop_note(parent, agent.record.id)
+    await worktrees.move_into(made, lambda tx: writes.put_state(tx, without))
+
+
 def drop_note(parent: LiveSession, agent: SessionId) -> dict[str, Any]:
     """The parent's state, to be stored together with the agent that works in the worktree now."""
     noted = {each: folder for each, folder in parent.state.get(_MAKING, {}).items() if each != agent}

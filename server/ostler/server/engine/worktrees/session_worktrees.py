@@ -5,6 +5,7 @@ What git is asked to do stands in `ostler.server.worktrees`. Here it is told to 
 
 import contextlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -138,14 +139,15 @@ class SessionWorktrees:
         # That of its parent is its parent's to end.
         return worktree if worktree is not None and worktree.owner == self.session.record.id else None
 
-    async def renew(self) -> None:
-        """An agent goes on whose worktree was removed, as nothing was changed in it: another one takes its place."""
+    async def has_lost_its_own(self) -> bool:
+        """Whether it is an agent whose worktree was removed at its end, as nothing was changed in it."""
         worktree = self._find_isolating()
-        if worktree is None or await read_in_thread(os.path.isdir, worktree.path):
-            return
-        made = await self._make(worktree.main, None, self.session.record.id)
+        return worktree is not None and not await read_in_thread(os.path.isdir, worktree.path)
+
+    async def move_into(self, made: Worktree, together: Callable[[Tx], None]) -> None:
+        """Such an agent goes on in another one, which was made for it."""
         state = {**_drop(self.session.state, _BEFORE), _SHELL_FOLDER: made.path}
-        await self._move(replace(made, isolates=True).as_json(), state)
+        await self._move(made.as_json(), state, together)
 
     # Making one.
 
@@ -188,7 +190,12 @@ class SessionWorktrees:
 
     # Storing where the session is.
 
-    async def _move(self, worktree: dict[str, Any] | None, state: dict[str, Any]) -> None:
+    async def _move(
+        self,
+        worktree: dict[str, Any] | None,
+        state: dict[str, Any],
+        together: Callable[[Tx], None] = lambda tx: None,
+    ) -> None:
         """The session's record and its folder for commands, in one unit of work."""
         writes = self.session.journal.writes
 
@@ -198,6 +205,7 @@ class SessionWorktrees:
             record = replace(before, options=options, updated_at=times.now())
             tx.states.put(writes.session_id, state)
             store_session(tx, record, writes.used)
+            together(tx)
             return record
 
         self.session.move_to(await writes.write(work), state)
