@@ -218,7 +218,8 @@ async def test_imports_follow_their_file_and_not_from_code(repository: Path, per
     seen = await load_instructions(repository, person)
     assert list_names(seen) == ["AGENTS.md", "style.md", "more.md"]
     assert seen.files[1].imported_by == str(repository / "AGENTS.md")
-    (missing,) = seen.notes
+    (missing,) = [note for note in seen.notes if "imports itself" not in note]
+    assert len(seen.notes) == 3
     assert "missing.md does not exist" in missing
 
 
@@ -373,3 +374,46 @@ async def test_a_file_cannot_pretend_to_end_early(tmp_path: Path) -> None:
     mark = text.split('id="')[1].split('"')[0]
     assert text.endswith(f'</ostler-file id="{mark}">')
     assert text.count(mark) == 2
+
+
+async def test_rules_of_a_folder_count_in_the_order_of_their_names(repository: Path, person: Path) -> None:
+    for place in (
+        repository / ".ostler" / "rules",
+        repository / "src" / ".ostler" / "rules",
+        person / "ostler" / "rules",
+    ):
+        place.mkdir(parents=True)
+    (repository / ".ostler" / "rules" / "b.md").write_text("second")
+    (repository / ".ostler" / "rules" / "a.md").write_text("first, with @../../more.md")
+    (repository / ".ostler" / "rules" / "c.txt").write_text("none")
+    (repository / "more.md").write_text("more")
+    (repository / "src" / ".ostler" / "rules" / "c.md").write_text("nearer")
+    (person / "ostler" / "rules" / "mine.md").write_text("mine")
+    found = await load_instructions(repository / "src", person)
+    assert list_names(found) == ["mine.md", "a.md", "more.md", "b.md", "c.md"]
+
+
+async def test_a_loop_of_imports_is_named_and_taken_once(repository: Path, person: Path) -> None:
+    (repository / "AGENTS.md").write_text("one @two.md")
+    (repository / "two.md").write_text("two @AGENTS.md and @./two.md")
+    found = await load_instructions(repository, person)
+    assert list_names(found) == ["AGENTS.md", "two.md"]
+    assert [note.split(" imports itself")[0] for note in found.notes] == [
+        str(repository / "AGENTS.md"),
+        str(repository / "two.md"),
+    ]
+
+
+async def test_a_file_of_a_hundred_megabytes_is_cut_and_no_text_is_named(repository: Path, person: Path) -> None:
+    with (repository / "AGENTS.md").open("wb") as file:
+        file.write(b"Be brief.\n@picture.png\n")
+        file.truncate(100_000_000)
+        file.seek(0)
+        file.write(b"Be brief.\n@picture.png @broken.md\n" + b"x" * 50_000)
+    (repository / "picture.png").write_bytes(b"\x89PNG\0\0")
+    (repository / "broken.md").write_bytes(b"caf\xe9 au lait")
+    found = await load_instructions(repository, person)
+    assert list_names(found) == ["AGENTS.md", "broken.md"]
+    assert found.files[1].text == "caf\N{REPLACEMENT CHARACTER} au lait"
+    assert any("AGENTS.md was cut after" in note for note in found.notes)
+    assert any("picture.png is not text" in note for note in found.notes)

@@ -15,6 +15,8 @@ from ostler.server.prompt.bounded_read import FileHead, Unreadable, read_beginni
 from ostler.server.prompt.environment import find_git_root
 
 FILE_NAMES: Final = ("AGENTS.md", "CLAUDE.md")
+RULES: Final = os.path.join(".ostler", "rules")
+"""A folder whose Markdown files count, too, in the order of their names."""
 MAX_FILE_CHARS: Final = 40_000
 MAX_ALL_CHARS: Final = 200_000
 MAX_DEPTH: Final = 5
@@ -70,14 +72,17 @@ class _Search:
 
     def collect_files(self, folder: str) -> None:
         # What the person wrote may name any file of theirs; what came with a project only files of the project.
-        for path in (self.config / "AGENTS.md", self.home / ".claude" / "CLAUDE.md"):
+        own = (self.config / "AGENTS.md", *_list_rules(self.config / "rules"), self.home / ".claude" / "CLAUDE.md")
+        for path in own:
             self._add_file(path, (str(self.home), str(self.config)))
         top = find_git_root(folder) or folder
         for at in _walk_down(Path(top), Path(folder)):
-            for name in FILE_NAMES:
-                self._add_file(at / name, (top,))
+            for path in (*(at / name for name in FILE_NAMES), *_list_rules(at / RULES)):
+                self._add_file(path, (top,))
 
-    def _add_file(self, path: Path, roots: tuple[str, ...], imported_by: str | None = None, depth: int = 0) -> None:
+    def _add_file(self, path: Path, roots: tuple[str, ...], importers: tuple[Path, ...] = ()) -> None:
+        """`importers`: the files that lead to it, the nearest last."""
+        imported_by = str(importers[-1]) if importers else None
         if imported_by is None and not os.path.lexists(path):
             return
         try:
@@ -90,16 +95,19 @@ class _Search:
             return
         self.files.append(InstructionFile(str(path), text, imported_by))
         for named in _find_imports(text):
-            self._import(named, path, roots, depth + 1)
+            self._import(named, roots, (*importers, path))
 
-    def _import(self, named: str, importer: Path, roots: tuple[str, ...], depth: int) -> None:
+    def _import(self, named: str, roots: tuple[str, ...], importers: tuple[Path, ...]) -> None:
+        importer = importers[-1]
         path = self.home / named[2:] if named.startswith("~/") else importer.parent / named
         if not os.path.exists(path) and not _FILE_LIKE.match(named):
             return  # `@someone`, `@decorator`: no file is meant
-        if depth > MAX_DEPTH:
+        if os.path.realpath(path) in map(os.path.realpath, importers):
+            self.notes.append(f"{path} imports itself, by way of {importer}: it was taken once.")
+        elif len(importers) > MAX_DEPTH:
             self.notes.append(f"{path} was left out: imports go {MAX_DEPTH} files deep.")
         else:
-            self._add_file(path, roots, str(importer), depth)
+            self._add_file(path, roots, importers)
 
     def _is_new(self, found: FileHead) -> bool:
         """Not one that was taken already, under this name or another."""
@@ -119,6 +127,13 @@ class _Search:
             self.notes.append(f"{path} was cut after {len(text):,} characters.")
         self.chars += len(text)
         return text
+
+
+def _list_rules(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == ".md")
+    except OSError:
+        return []
 
 
 def _walk_down(top: Path, folder: Path) -> Iterator[Path]:
