@@ -17,6 +17,7 @@ from ostler.tools.context import SessionView
 from ostler.tools.tool import STORED_SCHEMAS, build_stored_schemas, load_stored_schemas
 from scripts.house_picture import draw_house
 from scripts.page_links import refresh_links
+from scripts.prompt_page import refresh_costs
 from scripts.terminal_page import fill_tables
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -31,6 +32,7 @@ def generate_files() -> dict[str, str]:
         "docs/house.svg": draw_house(ROOT),
         "docs/openrpc.json": _format_json(build_openrpc()),
         "docs/ostler.d.ts": render_typescript(),
+        "docs/prompt.md": refresh_costs(DOCS / "prompt.md"),
         "docs/reference.md": render_reference(),
         "docs/schema.json": _format_json(build_json_schema()),
         "docs/terminal.md": fill_tables(DOCS / "terminal.md"),

@@ -219,7 +219,7 @@ async def test_imports_follow_their_file_and_not_from_code(repository: Path, per
     assert list_names(seen) == ["AGENTS.md", "style.md", "more.md"]
     assert seen.files[1].imported_by == str(repository / "AGENTS.md")
     (missing,) = [note for note in seen.notes if "imports itself" not in note]
-    assert len(seen.notes) == 3
+    assert len(seen.notes) == 4
     assert "missing.md does not exist" in missing
 
 

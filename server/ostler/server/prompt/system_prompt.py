@@ -37,7 +37,7 @@ async def build_system_prompt(
     """
     files = await find_instructions(facts.folder, config=config, home=home)
     parts = [
-        _render_rules(tools),
+        render_rules(tools),
         _render_deferred(deferred),
         role,
         _render_environment(facts, model),
@@ -53,7 +53,7 @@ def _load_template() -> str:
     return Path(__file__).with_name("system.md").read_text("utf-8").strip()
 
 
-def _render_rules(tools: Collection[str]) -> str:
+def render_rules(tools: Collection[str]) -> str:
     """The text of system.md, without the lines about tools that the session does not have."""
     lines: list[str] = []
     for line in _load_template().splitlines():

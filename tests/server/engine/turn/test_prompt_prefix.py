@@ -59,6 +59,33 @@ def test_modes_and_rules_change_nothing_that_was_sent(harness: Harness) -> None:
     assert "mode" not in told[0]
 
 
+def test_no_turn_model_mode_or_loaded_tool_changes_what_stands_before_the_conversation(
+    own_harness: Callable[..., Harness],
+) -> None:
+    harness = own_harness(OSTLER_MODEL__TOOL_EXTRAS="always", OSTLER_TOOLS__DEFER="always")
+    driver = harness.open_session(otherwise=message(says("Yes.")), model="claude-sonnet-5")
+    driver.run_turn("One.")
+    harness.api.script(
+        driver.name,
+        message(says("Yes.")),
+        message(calls("ToolSearch", {"query": "select:NotebookEdit,WebFetch"})),
+        otherwise=message(says("Yes.")),
+    )
+    driver.run_turn("Two.", mode="plan")
+    (driver.folder / "AGENTS.md").write_text("Always say please.")
+    skill = driver.folder / ".ostler" / "skills" / "groom" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("Groom it.")
+    assert harness.api.prefix_changes == []
+    driver.run_turn("Three.", model="claude-haiku-4-5", mode="acceptEdits")
+    driver.run_turn("Four.")
+    heads = {(str(request.body["tools"]), str(request.body["system"])) for request in driver.requests}
+    assert (len(driver.requests), len(heads)) == (5, 1)
+    # Another model has a cache of its own, and nothing else is different.
+    assert {change.place for change in harness.api.prefix_changes} == {"model"}
+    harness.api.may_rewrite = True
+
+
 def test_a_restart_sends_the_same_bytes_again(own_harness: Callable[..., Harness]) -> None:
     harness = own_harness()
     driver = harness.open_session()
