@@ -158,10 +158,16 @@ class CrashRecovery:
                 logs.log.error("session_not_recovered", session_id=session_id, exc_info=error)
 
     async def _end_left_overs(self, left: list[ProcessRecord], strays: list[str]) -> None:
-        """Kill the processes first, then remove their files: a shell that ends still writes."""
-        await end_left_over_processes(self.log, left)
-        self._left_overs_ended.set()
-        await change_in_thread(remove_output_files, strays)
+        """Kill the processes first, then remove their files: a shell that ends still writes.
+
+        Their sessions wait for both: the sandbox of a killed command leaves empty files in the place of guarded names,
+        which go with its output, and of which a `.gitmodules` would pass for that of a repository with submodules.
+        """
+        try:
+            await end_left_over_processes(self.log, left)
+            await change_in_thread(remove_output_files, strays)
+        finally:
+            self._left_overs_ended.set()
 
     # Sessions that are given up while the daemon runs.
 
