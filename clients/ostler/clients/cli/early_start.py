@@ -17,7 +17,7 @@ _VALUES: Final = {
     "chat": {"--cwd", "--model", "--mode"},
 }
 """The options that are followed by a value. A test compares them with those of the parser."""
-_FLAGS: Final = {"run": {"--trust", "--continue"}, "chat": {"--trust"}}
+_FLAGS: Final = {"run": {"--trust", "--continue"}, "chat": {"--trust", "--continue", "--resume"}}
 _WORDS: Final = {"run": 1, "chat": 0}
 """How many words there are beside the options: the prompt."""
 _NEVER: Final = ("OSTLER_NO_START", "_OSTLER_COMPLETE")

@@ -9,7 +9,7 @@ from typing import Self
 
 from tests.clients.conftest import OSTLER, Cli
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 50.0
 
 
 class Pane:

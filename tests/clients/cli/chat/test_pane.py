@@ -50,7 +50,7 @@ def test_words_calls_and_asks_stand_in_their_places(
         shown = pane.read_until("requests,")
         assert "> read README.md" in shown
         assert re.search(r"● Read .*README.md ✓ [\d.]+ s", shown)
-        assert shown.endswith("\n>")
+        assert "\n>\n  rehearsal · default" in shown
         pane.type("run seq 1 40 | tee made")
         pane.press("Enter")
         pane.read_until("▌ ? Run this command:", "▌   │ seq 1 40 | tee made", "[y/a/l/n/x/d/e]")
@@ -166,8 +166,9 @@ def test_a_suspended_chat_comes_back(rehearsal_cli: Cli, rehearsal_daemon: Daemo
         pane.read_until("> half a li")
         pane.press("C-z")
         pane.read_until("Stopped")
-        pane.type("fg")
+        pane.type("clear; fg")
         pane.press("Enter")
+        pane.read_until("> half a li")
         pane.type("ne")
         pane.read_until("> half a line")
 
@@ -250,8 +251,64 @@ def test_keys_stand_for_commands_and_a_slash_is_completed(
         pane.press("Enter")
         pane.press("C-l")
         shown = pane.read_until_gone("tokens in")
-        assert shown == ">"
+        assert shown.startswith(">\n  rehearsal")
     with Pane(rehearsal_cli, "chat", cwd=project) as pane:
         pane.read_until("\n>")
         pane.press("Up")
         pane.read_until("> an new word")
+
+
+def test_the_status_line_says_how_it_stands_and_who_else_is_here(
+    rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path
+) -> None:
+    (project / ".git").mkdir(exist_ok=True)
+    (project / ".git" / "HEAD").write_text("ref: refs/heads/meadow\n")
+    with Pane(rehearsal_cli, "chat", cwd=project, columns=200) as pane:
+        pane.read_until("\n>", "  rehearsal · default · ", "(meadow)", "░")
+        pane.press("BTab")
+        pane.read_until("  rehearsal · acceptEdits · ")
+        pane.type("read README.md")
+        pane.press("Enter")
+        pane.read_until("tokens in")
+        with Pane(rehearsal_cli, "chat", "--continue", cwd=project, columns=200) as other:
+            other.read_until("> read README.md", "1 other here")
+            pane.read_until("1 other here")
+        pane.type("/vim")
+        pane.press("Enter")
+        pane.read_until("  INSERT · rehearsal")
+
+
+def test_another_session_is_chosen_by_its_words_and_a_new_one_begun(
+    rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path
+) -> None:
+    for title in ("the brown horse", "the white hen"):
+        rehearsal_daemon.call("session/create", cwd=str(project), title=title)
+    with Pane(rehearsal_cli, "chat", "--resume", cwd=project) as pane:
+        pane.read_until("> /resume", "the brown horse", "the white hen")
+        pane.type("hen")
+        pane.read_until_gone("brown")
+        pane.press("Tab", "Enter")
+        pane.read_until("the white hen in")
+        pane.type("/rename the red hen")
+        pane.press("Enter")
+        pane.read_until("The title is now the red hen.")
+        pane.type("/new")
+        pane.press("Enter")
+        pane.read_until("A new session in", "comes back.")
+        pane.type("/status")
+        pane.press("Enter")
+        pane.read_until("running")
+
+
+def test_a_question_mark_at_an_ask_says_why_and_what_it_would_do(
+    rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path
+) -> None:
+    with Pane(rehearsal_cli, "chat", cwd=project) as pane:
+        pane.read_until("\n>")
+        pane.type("run rm README.md")
+        pane.press("Enter")
+        pane.read_until("[y/a/l/n/x/d/e]", "[?] why")
+        pane.type("?")
+        pane.read_until("by default", "delete", "would pass with the rule  Bash(rm README.md)")
+        pane.type("n")
+        pane.read_until("? Bash rm README.md: deny", "tokens in")

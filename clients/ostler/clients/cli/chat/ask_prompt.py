@@ -59,6 +59,7 @@ class ReplyKind(Enum):
     MORE = "a further line is needed"
     VIEW = "all of the ask is wanted"
     SAME = "the input was to be changed, and was not"
+    WHY = "why it is asked is to be said"
     EDIT = "the plan is to be changed in an editor"
     OTHER = "it is something else"
 
@@ -145,12 +146,13 @@ class AskPrompt:
             shown = "yalnxde" if _holds_in_folder(self.ask) else "yanxde"
         more = "v" if self._missing or kind == "plan" else ""
         self.openers = "".join({*shown} - {*_INSTANT_KEYS.get(kind, shown)})
-        return f"[{'/'.join(shown + more)}] ", _INSTANT_KEYS.get(kind, shown) + more
+        why = "?" if kind == "permission" else ""
+        return f"[{'/'.join(shown + more)}] ", _INSTANT_KEYS.get(kind, shown) + more + why
 
     def _render_choices(self) -> list[StyledLine]:
         match self.ask.kind:
             case "permission":
-                keys = "  [y] allow  [n] deny  [d] deny, with words  [e] change the input"
+                keys = "  [y] allow  [n] deny  [d] deny, with words  [e] change the input  [?] why"
                 return [(keys, "cyan"), *_render_always(self.ask)]
             case "question":
                 return self._render_question()
@@ -181,6 +183,8 @@ class AskPrompt:
         key = _KEY_WORDS.get(key.lower(), key.lower())
         if key == "v" and not rest:
             return ReplyKind.VIEW
+        if key == "?" and self.ask.kind == "permission":
+            return ReplyKind.WHY
         if key not in {*self.keys, "y"} or (rest and key not in {"d", "e", "y"}):
             return ReplyKind.OTHER
         return self._parse_key(key, rest.strip())

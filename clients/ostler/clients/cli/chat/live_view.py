@@ -195,6 +195,10 @@ class LiveView:
     def _has_panel(self) -> bool:
         return self.shows_todos and any(todo.status != "completed" for todo in self.todos)
 
+    def count_agents(self) -> int:
+        """The agents that are at work."""
+        return sum(bool(agent.doing) for agent in self._agents.values())
+
     # What happens.
 
     def render(self, turn_event: TurnEvent) -> None:

@@ -15,14 +15,17 @@ from ostler.clients import Ostler
 from ostler.clients.cli.chat.ask_card import render_card
 from ostler.clients.cli.chat.ask_prompt import AskPrompt, ReplyKind
 from ostler.clients.cli.chat.ask_queue import AskQueue
+from ostler.clients.cli.chat.attention import Attention
 from ostler.clients.cli.chat.external_programs import edit_text, page_text
 from ostler.clients.cli.chat.live_view import LiveView
-from ostler.clients.cli.output import Colour
+from ostler.clients.cli.chat.status_line import StatusLine
+from ostler.clients.cli.chat.suggester import Suggester
+from ostler.clients.cli.output import Colour, strip_colours
 from ostler.clients.cli.render.ask import name_answerer
 from ostler.clients.cli.render.ask_line import describe_subject
 from ostler.clients.cli.render.blocks.rows import Row
+from ostler.clients.cli.render.explanation import format_explanation
 from ostler.clients.cli.render.turn import TurnRenderer, describe_brief
-from ostler.clients.cli.terminal.completion import Suggestion
 from ostler.clients.cli.terminal.console import Console, TerminalConsole
 from ostler.clients.cli.terminal.input_events import EndOfInput, Escape, Line, Shortcut, StrayKeys
 from ostler.clients.sdk.errors import ClientError
@@ -33,16 +36,20 @@ from ostler.clients.sdk.turn_events import (
     MessageCompleted,
     OtherEvent,
     SessionChanged,
+    TaskEnded,
+    TaskStarted,
     TurnChanged,
     TurnEnded,
     TurnEvent,
+    UsageUpdated,
     typed,
 )
 from ostler.protocol.ask import Answer
 from ostler.protocol.content import TextBlock
 from ostler.protocol.errors import NoTurnRunning, ProtocolError, TurnRunning
 from ostler.protocol.ids import TurnId
-from ostler.protocol.methods import SESSION_GET, TURN_INTERRUPT, TURN_STEER
+from ostler.protocol.methods import RULE_EXPLAIN, SESSION_GET, TURN_INTERRUPT, TURN_STEER
+from ostler.protocol.rule import RuleExplain
 from ostler.protocol.session import Session, SessionRef
 from ostler.protocol.shapes import Ask, AskingAgent, Message, Turn
 from ostler.protocol.turn import GivenBack, TurnInterrupt, TurnSteer
@@ -67,18 +74,31 @@ class ChatSession:
         self.session = session
         self.turn: Turn | None = None
         """The turn that runs or waits."""
+        self.next_session: Session | None = None
+        """Where the person goes on when this chat is left."""
+        self.next_is_new = False
+        self.home: str | None = None
+        """The home that was named on the command line."""
         self.used = False
         """Something was said in it, by whoever."""
         self.console = self._console = console
         self.view: LiveView | None = None
         """What is drawn on a terminal; into a pipe events are written line by line."""
         self._renderer: TurnRenderer | LiveView
+        self._attention: Attention | None = None
         if isinstance(console, TerminalConsole):
             self._renderer = self.view = console.parts = LiveView(session.id, session.cwd, console.request_paint)
             self.view.card = self._render_card
-            console.suggest = self._suggest
+            self.view.status = self._render_status
+            self._attention = Attention(console, session.cwd)
         else:
             self._renderer = TurnRenderer(console.sink, session.id, full=True)
+        self._status = StatusLine(session)
+        self._stale = anyio.Event()
+        """Something has happened that the status line has to be asked for."""
+        self._suggester = Suggester(ostler, session.id)
+        if isinstance(console, TerminalConsole):
+            console.use_suggestions(self._suggester.suggest)
         self._asks = AskQueue(console, self.tell, session.cwd)
         self._coming: list[Ask] = []
         """Asks of agents that wait until the model has finished its sentence."""
@@ -99,10 +119,20 @@ class ChatSession:
             group.start_soon(self._watch_events)
             group.start_soon(self._enable_keys)
             group.start_soon(self._console.keep_painting)
+            if isinstance(self._console, TerminalConsole):
+                group.start_soon(self._refresh_status)
+                group.start_soon(self._suggester.keep_fetching, self._console.refresh_menu)
             with self._scope:
                 await self._read_lines()
             group.cancel_scope.cancel()
         self._renderer.finish_text()
+        if self._attention is not None:
+            self._attention.end()
+
+    def move_to(self, session: Session, *, new: bool = False) -> None:
+        """Leave this session for another one."""
+        self.next_session, self.next_is_new = session, new
+        self.leave()
 
     def tell(self, text: str, colour: Colour | None = "dim") -> None:
         """Write a line of our own."""
@@ -131,6 +161,7 @@ class ChatSession:
 
     async def _handle_event(self, turn_event: TurnEvent) -> None:
         await self._show_event(turn_event)
+        self._update_status(turn_event)
         if self._coming and not self._renderer.is_speaking:
             coming, self._coming = self._coming, []
             for ask in coming:
@@ -159,6 +190,36 @@ class ChatSession:
                 self._apply_state(await retry_call(lambda: self.ostler.call(SESSION_GET, wanted)))
             case _:
                 self._renderer.render(turn_event)
+
+    def _update_status(self, turn_event: TurnEvent) -> None:
+        match turn_event:
+            case UsageUpdated(usage=usage) if turn_event.event.session_id == self.session.id:
+                self._status.apply_usage(usage.turn, usage.session)
+            case TurnEnded(turn=turn) if turn.session_id == self.session.id:
+                if self._attention is not None and self._coming == []:
+                    self._attention.call_person("The turn has ended.")
+                self._stale.set()
+            case TaskStarted() | TaskEnded():
+                self._stale.set()
+            case OtherEvent(event=event) if event.type in {"client.attached", "client.detached"}:
+                self._stale.set()
+            case _:
+                pass
+
+    async def _refresh_status(self) -> None:
+        while True:
+            await self._status.refresh(self.ostler)
+            if isinstance(self._console, TerminalConsole):
+                self._console.request_paint()
+            await self._stale.wait()
+            self._stale = anyio.Event()
+
+    def _render_status(self, columns: int) -> list[Row]:
+        self._status.session = self.session
+        self._status.agents = self.view.count_agents() if self.view is not None else 0
+        if isinstance(self._console, TerminalConsole):
+            self._status.vi_mode = self._console.editor.vi_mode
+        return self._status.render(columns)
 
     def _apply_state(self, session: Session) -> None:
         self.session = session
@@ -259,12 +320,16 @@ class ChatSession:
             self._renderer.write_line(text, colour)
         if coming is not None and self.view is not None:
             self._renderer.finish_text()
+            if self._attention is not None:
+                self._attention.call_person(coming.ask.message or "Something is asked.")
         self._asks.activate_first()
         ask_prompt = self._asks.active
         if ask_prompt is not None:
             self._console.set_prompt(ask_prompt.prompt, ask_prompt.keys, ask_prompt.openers)
         else:
             self._console.set_prompt("… " if self.turn is not None else "> ")
+        if self._attention is not None:
+            self._attention.show_state("?" if self._asks else "…" if self.turn is not None else "")
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
 
@@ -297,6 +362,8 @@ class ChatSession:
             await self._open_plan(ask_prompt, edits=reply is ReplyKind.EDIT)
             return True
         self._refresh_prompt()
+        if reply is ReplyKind.WHY:
+            await self._explain(ask_prompt)
         if reply is ReplyKind.SAME:
             self.tell("The input is as it was. [y] allows it as it is.", "yellow")
         more = [] if self.view is not None else ask_prompt.render_more()
@@ -304,6 +371,16 @@ class ChatSession:
             self._renderer.write_line(text, colour)
         self._console.fill(ask_prompt.prefill)
         return True
+
+    async def _explain(self, ask_prompt: AskPrompt) -> None:
+        """Why it is asked, what it would do to files, and the rule that would help."""
+        call = ask_prompt.ask.call
+        if call is None:
+            return
+        wanted = RuleExplain(session_id=ask_prompt.ask.session_id, tool=call.tool, input=call.input)
+        found = (await self.ostler.call(RULE_EXPLAIN, wanted)).model_dump()
+        for line in format_explanation(found, [one.rule for one in ask_prompt.ask.suggestions]):
+            self.tell(strip_colours(line), None)
 
     async def _open_plan(self, ask_prompt: AskPrompt, *, edits: bool) -> None:
         """Let the plan be read in the person's pager, or changed in their editor."""
@@ -339,11 +416,6 @@ class ChatSession:
             self._refresh_prompt()
 
     # Input.
-
-    def _suggest(self, text: str, cursor: int) -> Sequence[Suggestion]:
-        from ostler.clients.cli.chat.slash_commands import suggest_slash_commands
-
-        return suggest_slash_commands(text) if cursor == len(text) else ()
 
     async def _read_lines(self) -> None:
         from ostler.clients.cli.chat.slash_commands import run_slash_command  # a table of much that is rarely used

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from ostler.clients.cli.chat.external_programs import edit_text, page_text
 from ostler.clients.cli.output import strip_colours
+from ostler.clients.cli.render.blocks.theme import THEMES
 from ostler.clients.cli.render.transcript import format_message
 from ostler.clients.cli.session_choice import fetch_all_pages
 from ostler.clients.cli.terminal.console import TerminalConsole
@@ -60,3 +61,18 @@ async def toggle_todos(chat: "ChatSession", rest: str) -> None:
 async def redraw(chat: "ChatSession", rest: str) -> None:
     if isinstance(chat.console, TerminalConsole):
         chat.console.clear()
+
+
+async def toggle_vi(chat: "ChatSession", rest: str) -> None:
+    if isinstance(chat.console, TerminalConsole):
+        editor = chat.console.editor
+        editor.vi = not editor.vi
+        chat.tell("The keys are those of vi now." if editor.vi else "The keys are those of Emacs now.")
+
+
+async def choose_theme_here(chat: "ChatSession", rest: str) -> None:
+    if rest not in THEMES or not isinstance(chat.console, TerminalConsole):
+        chat.tell(f"Themes: {', '.join(THEMES)}. /theme NAME", "yellow")
+        return
+    chat.console.palette.name = rest
+    chat.tell(f"The theme is {rest} now.")

@@ -4,12 +4,24 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ostler.clients.cli.chat.session_commands import (
+    begin_new_session,
+    copy_answer,
+    export_session,
+    fork_session,
+    rename_session,
+    resume_session,
+    say_subcommand,
+    show_diff,
+)
 from ostler.clients.cli.chat.shortcuts import (
     choose_next_mode,
+    choose_theme_here,
     redraw,
     show_keys,
     show_transcript,
     toggle_todos,
+    toggle_vi,
     write_in_editor,
 )
 from ostler.clients.cli.output import fit, strip_colours
@@ -125,6 +137,12 @@ async def _mode(chat: "ChatSession", rest: str) -> None:
     await chat.ostler.request("session/update", {"session_id": chat.session.id, "mode": rest})
 
 
+async def _plan(chat: "ChatSession", rest: str) -> None:
+    await chat.ostler.call(SESSION_UPDATE, SessionUpdate(session_id=chat.session.id, mode="plan"))
+    if rest:
+        await chat.send_input(rest)
+
+
 async def _model(chat: "ChatSession", rest: str) -> None:
     if not rest:
         chat.tell(f"The model is {chat.session.model}.")
@@ -229,6 +247,21 @@ SLASH_COMMANDS: Final = (
     SlashCommand("/usage", "tokens and money, today and in all", _usage),
     SlashCommand("/asks", "what is asked, here and elsewhere", _asks),
     SlashCommand("/sessions", "the other sessions", _sessions),
+    SlashCommand("/resume", "go on in another session; type on to choose one", resume_session, "SESSION"),
+    SlashCommand("/new", "a new session in this folder", begin_new_session, aliases=("/clear",)),
+    SlashCommand("/fork", "go on in a copy of this session", fork_session, "TITLE"),
+    SlashCommand("/rename", "call this session something else", rename_session, "TITLE"),
+    SlashCommand("/export", "write the session to a file, as Markdown", export_session, "FILE"),
+    SlashCommand("/copy", "the last answer into the clipboard; `code`: its last block of code", copy_answer, "code"),
+    SlashCommand("/diff", "what this session has changed", show_diff),
+    SlashCommand("/plan", "think first: the mode in which nothing is changed", _plan),
+    SlashCommand("/theme", "ansi, dark, light or colour-blind, for this chat", choose_theme_here, "NAME"),
+    SlashCommand("/vim", "the keys of vi, or those of Emacs again", toggle_vi),
+    SlashCommand("/rules", "the rules about permission", say_subcommand("rules", "list", session=True)),
+    SlashCommand("/hooks", "the hooks of this session", say_subcommand("hooks", session=True)),
+    SlashCommand("/status", "the daemon", say_subcommand("status")),
+    SlashCommand("/doctor", "whether everything is there that ostler needs", say_subcommand("doctor")),
+    SlashCommand("/config", "the settings, and where each comes from", say_subcommand("config")),
     SlashCommand("/transcript", "all that was said and done, in $PAGER", show_transcript),
     SlashCommand("/editor", "go on with what is typed in $EDITOR", write_in_editor),
     SlashCommand("/keys", "the keys of this terminal", show_keys),

@@ -28,8 +28,7 @@ async def show_welcome(chat: ChatSession, *, new: bool) -> None:
     chat.tell(f"{what}, model {session.model}, mode {session.mode}. /help says what can be typed.", "bold")
     if not new:
         for message in await _fetch_last_messages(chat):
-            for text, colour in _render_message(message):
-                chat.tell(_shorten_text(text), colour)
+            _show_message(chat, message)
         if session.turn is not None:
             chat.tell(f"A turn is {session.status}.")
     if is_rehearsal(session.model):
@@ -42,6 +41,18 @@ async def _list_suggestions(chat: ChatSession) -> list[str]:
     found = await chat.ostler.request("tool/list", {"session_id": chat.session.id, "limit": MAX_PAGE})
     tools = {tool["name"] for tool in found["tools"] if tool["enabled"]}
     return await anyio.to_thread.run_sync(suggest_requests, chat.session.cwd, tools)
+
+
+def _show_message(chat: ChatSession, message: dict[str, Any]) -> None:
+    """One of the last messages, as it looked when it was said."""
+    for text, colour in _render_message(message):
+        words = _shorten_text(text)
+        if chat.view is None or colour == "cyan":
+            chat.tell(words.replace(f"{chat.session.cwd}/", "") if chat.view is not None else words, colour)
+        elif colour == "bold":
+            chat.view.write_input(words.removeprefix("» "))
+        else:
+            chat.view.write_markdown(words)
 
 
 def _render_message(message: dict[str, Any]) -> Iterator[tuple[str, Colour | None]]:

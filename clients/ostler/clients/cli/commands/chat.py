@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ostler.clients.cli.commands.run import ModeName
-from ostler.clients.cli.context import get_cli_context, run_with_daemon
-from ostler.clients.cli.session_choice import resolve_folder
+from ostler.clients.cli.context import CliContext, get_cli_context, run_with_daemon
+from ostler.clients.cli.session_choice import find_newest_session, resolve_folder
 from ostler.clients.sdk.errors import ClientError
 
 if TYPE_CHECKING:
     from ostler.clients import Ostler
-    from ostler.protocol.places import Places
     from ostler.protocol.session import Session
 
 _STATUS_WORDS: Final[dict[str | None, str]] = {"waiting": "waits", "running": "runs"}
@@ -31,19 +30,29 @@ def chat(
         ModeName | None, typer.Option("--mode", help="How permission is decided; else as settings say.")
     ] = None,
     trust: Annotated[bool, typer.Option("--trust", help="Trust what the folder brings.")] = False,
+    continue_: Annotated[
+        bool, typer.Option("--continue", help="Go on in the last session of the folder, where there is one.")
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Choose a session to go on in.")] = False,
 ) -> None:
     """Talk to an agent in a new session of this folder."""
     folder = os.path.abspath(os.path.expanduser(cwd or os.getcwd()))
 
     async def work(ostler: "Ostler") -> None:
-        from ostler.protocol.methods import SESSION_CREATE
-        from ostler.protocol.session import SessionCreate
+        from ostler.protocol.ids import SessionId
+        from ostler.protocol.methods import SESSION_CREATE, SESSION_GET
+        from ostler.protocol.session import SessionCreate, SessionRef
 
         wanted = SessionCreate(cwd=folder, model=model, trust=trust, wake_on_task_end="agents")
+        last = await find_newest_session(ostler, folder) if continue_ else None
+        if last is not None:
+            session = await ostler.call(SESSION_GET, SessionRef(session_id=SessionId(last)))
+            await _run_chat(ostler, session, get_cli_context(context), new=False)
+            return
         # Left out where it was not given: settings say it then.
         wanted = wanted.model_copy(update={"mode": mode}) if mode else wanted
         session = await ostler.call(SESSION_CREATE, wanted)
-        await _run_chat(ostler, session, get_cli_context(context).places, new=True)
+        await _run_chat(ostler, session, get_cli_context(context), new=True, begin="/resume " if resume else "")
 
     run_with_daemon(context, work, answers=True)
 
@@ -67,7 +76,7 @@ def attach(
 
         chosen = SessionId(session_id or await _find_newest(ostler))
         session = await ostler.call(SESSION_GET, SessionRef(session_id=chosen))
-        await _run_chat(ostler, session, get_cli_context(context).places, new=False)
+        await _run_chat(ostler, session, get_cli_context(context), new=False)
 
     run_with_daemon(context, work, answers=True)
 
@@ -96,14 +105,26 @@ def _describe_choice(session: "Session", status: str | None, *, here: bool) -> s
     return f"which {f'{does} in' if does else 'is in'} {session.cwd}: this folder has no session"
 
 
-async def _run_chat(ostler: "Ostler", session: "Session", places: "Places", *, new: bool) -> None:
+async def _run_chat(ostler: "Ostler", session: "Session", cli: CliContext, *, new: bool, begin: str = "") -> None:
     from ostler.clients.cli.chat.session import ChatSession
     from ostler.clients.cli.chat.welcome import show_farewell, show_welcome
-    from ostler.clients.cli.terminal.console import open_console
+    from ostler.clients.cli.terminal.console import TerminalConsole, open_console
     from ostler.clients.cli.terminal.history import find_history_file
+    from ostler.protocol.methods import SESSION_GET
+    from ostler.protocol.session import SessionRef
 
-    terminal = open_console(find_history_file(places.data, session.cwd))
-    chat_session = ChatSession(ostler, session, terminal)
-    await show_welcome(chat_session, new=new)
-    await chat_session.run()
-    await show_farewell(chat_session, new=new)
+    terminal = open_console(find_history_file(cli.places.data, session.cwd))
+    while True:
+        chat_session = ChatSession(ostler, session, terminal)
+        chat_session.home = cli.home
+        await show_welcome(chat_session, new=new)
+        if begin and isinstance(terminal, TerminalConsole):
+            terminal.fill(begin)
+            terminal.refresh_menu()
+            begin = ""
+        await chat_session.run()
+        await show_farewell(chat_session, new=new)
+        if chat_session.next_session is None:
+            return
+        wanted = SessionRef(session_id=chat_session.next_session.id)
+        session, new = await ostler.call(SESSION_GET, wanted), chat_session.next_is_new

@@ -1,7 +1,7 @@
 """`rules`: what agents may do without being asked, what they are asked about, and what not; until when."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -20,6 +20,7 @@ from ostler.clients.cli.output import (
     say,
     say_json,
 )
+from ostler.clients.cli.render.explanation import format_effects, format_part
 from ostler.clients.cli.session_choice import FolderOption, SessionOption, choose_session, fetch_all_pages
 
 if TYPE_CHECKING:
@@ -204,30 +205,9 @@ def explain(
     if grants := found.get("grants"):
         say(f"  {colourize('granted', 'dim')}  {sanitize('; '.join(grants))}  {colourize('(a model is asked)', 'dim')}")
     for part in found["parts"]:
-        say(_format_part(part))
-    for line in _format_effects(found.get("effects") or {}):
+        say(format_part(part))
+    for line in format_effects(found.get("effects") or {}):
         say(line)
-
-
-def _format_part(part: dict[str, Any]) -> str:
-    words = "only reads" if part["read_only"] else part["reason"] or "does more than read"
-    return f"  {colourize('part', 'dim')}  {sanitize(part['text'])}  {colourize(f'({sanitize(words)})', 'dim')}"
-
-
-def _format_effects(effects: dict[str, Any]) -> Iterator[str]:
-    """What a command would do to files, one line each, and what of it is not known."""
-    for each in effects.get("files", []):
-        below = " and all below" if each["deep"] else ""
-        named = colourize(f"  (as {sanitize(each['written'])})", "dim") if each["written"] else ""
-        yield f"  {colourize(each['action'], 'dim')}  {sanitize(each['path'])}{below}{named}"
-    if effects.get("left_out"):
-        yield f"  and {effects['left_out']} more"
-    if effects.get("shows_repository"):
-        yield f"  {colourize('read', 'dim')}  contents that git has stored, old ones included"
-    if effects.get("unknown"):
-        kinds = [name for name in ("reads", "writes") if effects[f"unknown_{name}"]]
-        more = f" ({' and '.join(kinds)} other files)" if kinds else ""
-        yield f"  {colourize('unknown', 'dim')}  {sanitize(effects['unknown'])}{more}"
 
 
 def parse_expiry(text: str) -> str:

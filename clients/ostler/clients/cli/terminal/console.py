@@ -191,8 +191,7 @@ class TerminalConsole:
         self.is_lent = False
         self.pressed_at = -math.inf
         self._history_file = history_file
-        self.suggest: Suggest = lambda text, cursor: ()
-        """What the menu below the line offers."""
+        self._suggest: Suggest = lambda text, cursor: ()
         self._editor: LineEditor | None = None
         self._notes: list[tuple[str, str]] = []
         """Lines of our own that are not drawn yet: the words, and their role."""
@@ -212,8 +211,20 @@ class TerminalConsole:
             from ostler.clients.cli.terminal.line_editor import LineEditor
 
             self._editor = LineEditor(History(self._history_file))
-            self._editor.menu.suggest = self.suggest
+            self._editor.menu.suggest = self._suggest
         return self._editor
+
+    def use_suggestions(self, suggest: Suggest) -> None:
+        """What the menu below the line offers from now on."""
+        self._suggest = suggest
+        if self._editor is not None:
+            self._editor.menu.suggest = suggest
+
+    def refresh_menu(self) -> None:
+        """There may be more to offer than there was."""
+        if self._editor is not None:
+            self._editor.menu.update(self._editor.text, self._editor.cursor)
+            self.paint()
 
     # Input.
 
@@ -389,7 +400,8 @@ class TerminalConsole:
         if self.is_lent or self._before is None:
             return
         _set_cbreak(sys.stdin.fileno())
-        sys.stdout.write(_MODES_ON)
+        # What was typed meanwhile was shown by the terminal itself: the row begins anew.
+        sys.stdout.write(f"{_MODES_ON}\r\x1b[J")
         self.screen.release()
         self.paint()
 
