@@ -19,6 +19,7 @@ from ostler.protocol.client import (
 from ostler.protocol.config import ConfigChange, ConfigGet, ConfigSet, ConfigValue
 from ostler.protocol.context import SessionContext, SessionUsage
 from ostler.protocol.diff import SessionDiff
+from ostler.protocol.file import FileContent, FileRead, FileSearch, FoundFiles
 from ostler.protocol.hook import HookList, HookPage
 from ostler.protocol.memory import MemoryAdd, MemoryList, MemoryNote, MemoryPage
 from ostler.protocol.model import ModelList, ModelPage
@@ -306,6 +307,17 @@ TOOL_BACKGROUND: Final = Method(
     "Let a running command go on as a background task; its turn goes on.",
     needs="owner",
 )
+FILE_SEARCH: Final = Method(
+    "file/search",
+    FileSearch,
+    FoundFiles,
+    "nothing",
+    "Files of a session's folders by letters of their paths, best first: for mentions.",
+    needs="owner",
+)
+FILE_READ: Final = Method(
+    "file/read", FileRead, FileContent, "nothing", "Lines of a text file that the session may read.", needs="owner"
+)
 TASK_LIST: Final = Method(
     "task/list",
     TaskList,
@@ -529,6 +541,8 @@ METHODS: Final[dict[str, Method[Any, Any]]] = {
         TOOL_LIST,
         TOOL_CANCEL,
         TOOL_BACKGROUND,
+        FILE_SEARCH,
+        FILE_READ,
         TASK_LIST,
         TASK_GET,
         TASK_OUTPUT,

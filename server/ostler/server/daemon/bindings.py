@@ -20,6 +20,7 @@ from ostler.server.api.context.window import ContextMethods
 from ostler.server.api.discovery.skills import SkillMethods
 from ostler.server.api.exports.export import export_whole
 from ostler.server.api.exports.session_diff import diff_session
+from ostler.server.api.files.handlers import FileMethods
 from ostler.server.api.hooks import HookMethods
 from ostler.server.api.providers.auth import AuthMethods
 from ostler.server.api.providers.models import ModelMethods
@@ -58,6 +59,7 @@ class HandlerGroups:
     auth: AuthMethods
     trust: TrustMethods
     tools: ToolMethods
+    files: FileMethods
     tasks: TaskMethods
     agents: AgentMethods
     todos: TodoMethods
@@ -212,6 +214,8 @@ def bind_methods(binder: Binder, api: HandlerGroups) -> Handlers:  # noqa: PLR09
     bind(table.TOOL_LIST, api.tools.list)
     bind_owner(table.TOOL_CANCEL, api.tools.cancel)
     bind_owner(table.TOOL_BACKGROUND, api.tools.background)
+    bind_owner(table.FILE_SEARCH, api.files.search)
+    bind_owner(table.FILE_READ, api.files.read)
     bind(table.TASK_LIST, api.tasks.list)
     bind(table.TASK_GET, api.tasks.get)
     bind(table.TASK_OUTPUT, api.tasks.output)

@@ -21,6 +21,7 @@ from ostler.server.api.config import ConfigMethods
 from ostler.server.api.context.memory import MemoryMethods
 from ostler.server.api.context.window import ContextMethods
 from ostler.server.api.discovery.skills import SkillMethods
+from ostler.server.api.files.handlers import FileMethods
 from ostler.server.api.hooks import HookMethods
 from ostler.server.api.providers.auth import AuthMethods
 from ostler.server.api.providers.models import ModelMethods
@@ -234,6 +235,7 @@ def assemble_daemon(
         auth=AuthMethods(configuration.credentials, configuration),
         trust=TrustMethods(engine),
         tools=ToolMethods(engine),
+        files=FileMethods(engine),
         tasks=TaskMethods(engine),
         agents=AgentMethods(engine),
         todos=TodoMethods(),

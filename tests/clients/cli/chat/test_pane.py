@@ -312,3 +312,29 @@ def test_a_question_mark_at_an_ask_says_why_and_what_it_would_do(
         pane.read_until("by default", "delete", "would pass with the rule  Bash(rm README.md)")
         pane.type("n")
         pane.read_until("? Bash rm README.md: deny", "tokens in")
+
+
+def test_a_file_is_mentioned_by_a_few_letters_and_goes_along(
+    rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path
+) -> None:
+    (project / "stable").mkdir()
+    (project / "stable" / "horses.txt").write_text("Fury\nFlicka\nBlack Beauty\n")
+    (project / ".gitignore").write_text("hidden.txt\n")
+    (project / "hidden.txt").write_text("no horse\n")
+    with Pane(rehearsal_cli, "chat", cwd=project) as pane:
+        pane.read_until("\n>")
+        pane.type("who is in @hrs")
+        pane.read_until("  @stable/horses.txt")
+        pane.press("Tab")
+        pane.read_until("> who is in @stable/horses.txt")
+        pane.press("BSpace")
+        pane.type(":2-3?")
+        pane.press("Enter")
+        pane.read_until("> who is in @stable/horses.txt:2-3?", "tokens in")
+        pane.type("@hidden")
+        pane.read_until("> @hidden")
+        assert "@hidden.txt" not in pane.read()
+    (session,) = rehearsal_daemon.call("session/list")["sessions"]
+    (first, *_) = rehearsal_daemon.call("session/messages", session_id=session["id"])["messages"]
+    assert "Flicka" in first["content"][1]["text"]
+    assert "Fury" not in first["content"][1]["text"]

@@ -18,6 +18,7 @@ from ostler.clients.cli.chat.ask_queue import AskQueue
 from ostler.clients.cli.chat.attention import Attention
 from ostler.clients.cli.chat.external_programs import edit_text, page_text
 from ostler.clients.cli.chat.live_view import LiveView
+from ostler.clients.cli.chat.mentions import build_input
 from ostler.clients.cli.chat.status_line import StatusLine
 from ostler.clients.cli.chat.suggester import Suggester
 from ostler.clients.cli.output import Colour, strip_colours
@@ -511,7 +512,9 @@ class ChatSession:
         elif self.view is not None:
             self.view.write_input(shown)  # before its turn begins: what that does stands below
         try:
-            self._apply_turn(await self.ostler.start(self.session.id, words, queue=queue))
+            self._apply_turn(
+                await self.ostler.start(self.session.id, build_input(words, self.session.cwd), queue=queue)
+            )
         except TurnRunning as busy:
             await self._steer(TurnId(str(busy.data["turn_id"])), words)
         except (ClientError, ProtocolError):
@@ -524,7 +527,7 @@ class ChatSession:
         if self.view is not None:
             self.view.waiting_words.append(words)
         try:
-            await self.ostler.call(TURN_STEER, TurnSteer(turn_id=turn_id, input=words))
+            await self.ostler.call(TURN_STEER, TurnSteer(turn_id=turn_id, input=build_input(words, self.session.cwd)))
         except (ClientError, ProtocolError):
             if self.view is not None and words in self.view.waiting_words:
                 self.view.waiting_words.remove(words)

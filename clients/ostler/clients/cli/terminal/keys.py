@@ -22,7 +22,7 @@ class KeyHelp:
 KEYS: Final = (
     KeyHelp("Enter", "send; while a turn runs it steers the agent", "Writing"),
     KeyHelp("Alt-Enter, Ctrl-J, \\ Enter", "a further line; Shift-Enter, too, where the terminal tells it", "Writing"),
-    KeyHelp("Tab", "take what is suggested for a `/`; ↑ and ↓ choose", "Writing"),
+    KeyHelp("Tab", "take what is suggested for a `/` or an `@`; ↑ and ↓ choose", "Writing"),
     KeyHelp("↑ ↓", "another line, then what was sent before", "Writing"),
     KeyHelp("Ctrl-R", "search what was sent before", "Writing"),
     KeyHelp("Ctrl-A Ctrl-E, Alt-B Alt-F", "to the line's beginning or end; a word back or on", "Writing"),
@@ -38,6 +38,7 @@ KEYS: Final = (
     KeyHelp("Ctrl-L", "draw everything again", "Looking", "/redraw", "\x0c"),
     KeyHelp("?", "these keys, on an empty line", "Looking", "/keys", "?"),
     KeyHelp("Ctrl-D", "leave, on an empty line; the turn goes on", "Looking"),
+    KeyHelp("@FILE, @FILE:10-20", "mention a file, or lines of it: they go along", "First letters"),
     KeyHelp("/COMMAND", "something for this terminal; /help lists it", "First letters"),
 )
 """All of them, in the order in which they are shown."""

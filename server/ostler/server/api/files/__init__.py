@@ -1,0 +1,1 @@
+"""Files that a person mentions: found by a few letters of their path, and read."""
