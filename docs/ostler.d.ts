@@ -461,6 +461,7 @@ export interface Config {
   web?: ConfigWeb;
   results?: ConfigResults;
   context?: ConfigContext;
+  terminal?: ConfigTerminal;
   retention?: ConfigRetention;
   log?: ConfigLogging;
   /** Tools of the work list: `v2`, for one item at a time (TaskCreate …); `v1`, for all at once (TodoWrite). */
@@ -669,6 +670,16 @@ export interface ConfigSet {
   key: string;
   /** Null takes the setting out of the file. */
   value?: unknown;
+}
+
+/** How chats on a terminal look; each reads it when it begins. */
+export interface ConfigTerminal {
+  /** The colours. `auto`: as the terminal says of its background, else the sixteen of its own palette. */
+  theme?: "auto" | "ansi" | "dark" | "light" | "colour-blind";
+  /** Keys of vi in the line that is typed, in the place of those of Emacs. */
+  vi?: boolean;
+  /** Lines that are only ever added, and nothing that is drawn again, for terminals that are read aloud. */
+  screen_reader?: boolean;
 }
 
 /** What tools may do at all. */
@@ -917,6 +928,20 @@ export interface FileChange {
   call_id: string | null;
 }
 
+/** Lines of a text file. */
+export interface FileContent {
+  /** The file, with all links resolved. */
+  path: string;
+  /** The lines, with their ends. */
+  content: string;
+  /** How many lines there are; of a file over 10 MB, how many in its beginning. */
+  total_lines: number;
+  /** The `offset` to go on with; null at the end. */
+  next_offset: number | null;
+  /** False: the file is longer than 10 MB, and the rest cannot be read in this way. */
+  whole: boolean;
+}
+
 /** A file that is not what it was before the session changed it first. */
 export interface FileDiff {
   /** The file, by its real path. */
@@ -945,6 +970,44 @@ export interface FileEffect {
   written: string | null;
   /** Whether everything below it counts as well. */
   deep: boolean;
+}
+
+/** Which lines to read. */
+export interface FileRead {
+  /** The session that may read it. */
+  session_id: string;
+  /** Absolute, or relative to the session's folder. */
+  path: string;
+  /** How many lines to leave out at the beginning. */
+  offset?: number;
+  /** How many lines at the most. */
+  limit?: number;
+}
+
+/** What to look for. */
+export interface FileSearch {
+  /** The session in whose folders to look. */
+  session_id: string;
+  /** Letters of the path, in their order; nothing: what stands in the folder itself. */
+  query?: string;
+  /** How many at the most. */
+  limit?: number;
+}
+
+/** A file or a folder that fits. */
+export interface FoundFile {
+  /** Relative to the session's folder, or absolute where it is in another one; folders end in a slash. */
+  path: string;
+  /** What it is. */
+  kind: "file" | "folder";
+  /** How well it fits; only good for comparing those of one answer. */
+  score: number;
+}
+
+/** What was found, best first. */
+export interface FoundFiles {
+  /** Only what the session may read, and nothing that git ignores. */
+  files: Array<FoundFile>;
 }
 
 /** What became of the branch. */
@@ -2795,6 +2858,10 @@ export interface Methods {
   "tool/cancel": { params: CallRef; result: Call };
   /** Let a running command go on as a background task; its turn goes on. */
   "tool/background": { params: CallRef; result: Call };
+  /** Files of a session's folders by letters of their paths, best first: for mentions. */
+  "file/search": { params: FileSearch; result: FoundFiles };
+  /** Lines of a text file that the session may read. */
+  "file/read": { params: FileRead; result: FileContent };
   /** What runs in the background, and what did. */
   "task/list": { params: TaskList; result: TaskPage };
   /** A task as it is now. */

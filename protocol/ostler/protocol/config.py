@@ -223,6 +223,17 @@ class Context(Section):
     """Tokens that the window holds, in the place of what the daemon knows of a model; 200,000 where it knows none."""
 
 
+class Terminal(Section):
+    """How chats on a terminal look; each reads it when it begins."""
+
+    theme: Literal["auto", "ansi", "dark", "light", "colour-blind"] = "auto"
+    """The colours. `auto`: as the terminal says of its background, else the sixteen of its own palette."""
+    vi: bool = False
+    """Keys of vi in the line that is typed, in the place of those of Emacs."""
+    screen_reader: bool = False
+    """Lines that are only ever added, and nothing that is drawn again, for terminals that are read aloud."""
+
+
 class Retention(Section):
     """How long things are kept that are not part of a session's history."""
 
@@ -259,6 +270,7 @@ class Config(Section):
     web: Web = Web.model_construct()
     results: Results = Results.model_construct()
     context: Context = Context.model_construct()
+    terminal: Terminal = Terminal.model_construct()
     retention: Retention = Retention.model_construct()
     log: Logging = Logging.model_construct()
     todos: Literal["v1", "v2"] = "v2"

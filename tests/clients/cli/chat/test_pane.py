@@ -338,3 +338,19 @@ def test_a_file_is_mentioned_by_a_few_letters_and_goes_along(
     (first, *_) = rehearsal_daemon.call("session/messages", session_id=session["id"])["messages"]
     assert "Flicka" in first["content"][1]["text"]
     assert "Fury" not in first["content"][1]["text"]
+
+
+def test_a_terminal_that_is_read_aloud_gets_lines_and_nothing_that_moves(
+    rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path
+) -> None:
+    rehearsal_daemon.call("config/set", key="terminal.screen_reader", value=True)
+    with Pane(rehearsal_cli, "chat", cwd=project) as pane:
+        pane.read_until("A new session in")
+        pane.type("read README.md")
+        pane.press("Enter")
+        shown = pane.read_until("tokens in")
+        assert "… ✓" in shown
+    rehearsal_daemon.call("config/set", key="terminal.screen_reader", value=False)
+    rehearsal_daemon.call("config/set", key="terminal.vi", value=True)
+    with Pane(rehearsal_cli, "chat", cwd=project) as pane:
+        pane.read_until("\n>", "INSERT · rehearsal")

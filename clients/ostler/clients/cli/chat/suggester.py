@@ -56,7 +56,7 @@ class Suggester:
         return [
             Suggestion(start, f"@{file.path}" if file.kind == "folder" else f"@{file.path} ", "")
             for file in found
-            if not any(char.isspace() for char in file.path)
+            if not any(char.isspace() for char in file.path) and _fits(file.path, query)
         ]
 
     def _want(self, what: str) -> Sequence[Suggestion]:
@@ -83,3 +83,9 @@ class Suggester:
         elif wanted.startswith("@") and wanted[1:] not in self._files:
             params = FileSearch(session_id=self._session_id, query=wanted[1:])
             self._files[wanted[1:]] = (await self._ostler.call(FILE_SEARCH, params)).files
+
+
+def _fits(path: str, query: str) -> bool:
+    """Whether the path has these letters in their order: what was found for fewer of them may not."""
+    letters = iter(path.lower())
+    return all(char in letters for char in query.lower().removeprefix("./"))

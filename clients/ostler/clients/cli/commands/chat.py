@@ -1,6 +1,7 @@
 """`chat`, `attach`: a terminal on a session, any number of them at once."""
 
 import os
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -110,21 +111,24 @@ async def _run_chat(ostler: "Ostler", session: "Session", cli: CliContext, *, ne
     from ostler.clients.cli.chat.welcome import show_farewell, show_welcome
     from ostler.clients.cli.terminal.console import TerminalConsole, open_console
     from ostler.clients.cli.terminal.history import find_history_file
-    from ostler.protocol.methods import SESSION_GET
+    from ostler.protocol.config import ConfigGet
+    from ostler.protocol.methods import CONFIG_GET, SESSION_GET
     from ostler.protocol.session import SessionRef
 
-    terminal = open_console(find_history_file(cli.places.data, session.cwd))
-    while True:
-        chat_session = ChatSession(ostler, session, terminal)
-        chat_session.home = cli.home
-        await show_welcome(chat_session, new=new)
-        if begin and isinstance(terminal, TerminalConsole):
-            terminal.fill(begin)
-            terminal.refresh_menu()
-            begin = ""
-        await chat_session.run()
-        await show_farewell(chat_session, new=new)
-        if chat_session.next_session is None:
-            return
-        wanted = SessionRef(session_id=chat_session.next_session.id)
-        session, new = await ostler.call(SESSION_GET, wanted), chat_session.next_is_new
+    looks = (await ostler.call(CONFIG_GET, ConfigGet(key="terminal"))).value
+    terminal = open_console(find_history_file(cli.places.data, session.cwd), looks)
+    with terminal.take_keys() if isinstance(terminal, TerminalConsole) else nullcontext():
+        while True:
+            chat_session = ChatSession(ostler, session, terminal)
+            chat_session.home = cli.home
+            await show_welcome(chat_session, new=new)
+            if begin and isinstance(terminal, TerminalConsole):
+                terminal.fill(begin)
+                terminal.refresh_menu()
+                begin = ""
+            await chat_session.run()
+            await show_farewell(chat_session, new=new)
+            if chat_session.next_session is None:
+                return
+            wanted = SessionRef(session_id=chat_session.next_session.id)
+            session, new = await ostler.call(SESSION_GET, wanted), chat_session.next_is_new

@@ -6,7 +6,7 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -182,7 +182,7 @@ class TerminalConsole:
 
     is_terminal = True
 
-    def __init__(self, theme: str | None = None, history_file: Path | None = None) -> None:
+    def __init__(self, theme: str | None = None, history_file: Path | None = None, *, vi: bool = False) -> None:
         self.palette = Palette(choose_theme(theme))
         self.screen = Screen(self.palette)
         self.sink: OutputSink = _RowSink(self)
@@ -191,6 +191,7 @@ class TerminalConsole:
         self.is_lent = False
         self.pressed_at = -math.inf
         self._history_file = history_file
+        self._vi = vi
         self._suggest: Suggest = lambda text, cursor: ()
         self._editor: LineEditor | None = None
         self._notes: list[tuple[str, str]] = []
@@ -210,7 +211,7 @@ class TerminalConsole:
         if self._editor is None:
             from ostler.clients.cli.terminal.line_editor import LineEditor
 
-            self._editor = LineEditor(History(self._history_file))
+            self._editor = LineEditor(History(self._history_file), vi=self._vi)
             self._editor.menu.suggest = self._suggest
         return self._editor
 
@@ -230,7 +231,7 @@ class TerminalConsole:
 
     async def read_input(self) -> AsyncGenerator[InputEvent, None]:
         descriptor = sys.stdin.fileno()
-        with _enter_cbreak(descriptor) as self._before:
+        with self.take_keys():
             try:
                 self._show_line_head()
                 editor = self.editor
@@ -248,6 +249,19 @@ class TerminalConsole:
             finally:
                 self._prompt = None
                 self.paint()
+
+    @contextmanager
+    def take_keys(self) -> Iterator[None]:
+        """Let keys come as they are pressed, until this ends; between two sessions, too."""
+        if self._before is not None:
+            yield
+            return
+        with _enter_cbreak(sys.stdin.fileno()) as before:
+            self._before = before
+            try:
+                yield
+            finally:
+                self._before = None
 
     async def keep_painting(self) -> None:
         """Draw what changes by itself, and what streams, a few times a second; as long as this is run."""
@@ -438,10 +452,12 @@ class _RowSink:
             self.write_note("\n")
 
 
-def open_console(history_file: Path | None = None) -> Console:
-    """The console that fits: nothing can be redrawn on a terminal that knows no escape sequences."""
+def open_console(history_file: Path | None, looks: Mapping[str, Any]) -> Console:
+    """The console that fits: nothing is redrawn where the terminal cannot, or where somebody has it read aloud."""
     draws = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-    return TerminalConsole(history_file=history_file) if draws else PipeConsole()
+    if not draws or looks["screen_reader"]:
+        return PipeConsole()
+    return TerminalConsole(looks["theme"], history_file, vi=looks["vi"])
 
 
 def _render_menu(editor: "LineEditor", columns: int) -> list[Row]:

@@ -27,7 +27,7 @@ _LONGEST_BLOCK: Final = 6_000
 _MIN_COLUMNS: Final = 16
 """On fewer, text is only wrapped."""
 _SAFE_LINKS: Final = ("http://", "https://", "mailto:")
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})\s*([^\s`]*)")
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)")
 _SGR: Final = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7", "strike": "9"}
 
 
@@ -70,6 +70,8 @@ class MarkdownStream:
     """What has come and is not finished."""
     _begun: bool = False
     """A block was given out: an empty row comes before the next one."""
+    _joins: bool = False
+    """A block was cut because it is so long: what comes next goes on with it."""
     _taken: int = 0
     """The letters of the growing block that were given out already, because it outgrew the screen."""
     _cache: tuple[str, int, list[Row]] = field(default=("", 0, []))
@@ -82,7 +84,11 @@ class MarkdownStream:
         finished: list[Row] = []
         while (end := find_block_end(self.source)) is not None:
             block, self.source = self.source[:end], self.source[end:]
+            cut = end > _LONGEST_BLOCK // 2 and _is_cut(block, self.source)
+            if cut and (fence := _FENCE.match(block)) is not None:
+                self.source = f"{block[: fence.end()]}\n{self.source}"
             finished += self._finish(block, columns)
+            self._joins = cut
         return finished
 
     def finish(self, columns: int) -> list[Row]:
@@ -118,7 +124,7 @@ class MarkdownStream:
     def _leave_out_taken(self, rows: list[Row]) -> list[Row]:
         """By the letters and not by the rows: the terminal may be wider or narrower than it was."""
         if not self._taken:
-            return [EMPTY_ROW, *rows] if self._begun and rows else rows
+            return [EMPTY_ROW, *rows] if self._begun and rows and not self._joins else rows
         left = self._taken
         for at, row in enumerate(rows):
             if left <= 0:
@@ -149,6 +155,8 @@ def render_markdown(source: str, columns: int) -> list[Row]:
     while rows and not _count_letters(rows[-1]):
         rows.pop()
     first = next((at for at, row in enumerate(rows) if _count_letters(row)), 0)
+    if not rows and source.strip():  # nested so deeply that nothing of it is laid out
+        return wrap_text(source.strip("\n"), columns)
     return rows[first:]
 
 
@@ -158,6 +166,12 @@ def find_block_end(source: str) -> int | None:
     if len(starts) > 1:
         return _find_line(source, starts[1])
     return _cut_long_block(source) if len(source) > _LONGEST_BLOCK else None
+
+
+def _is_cut(block: str, rest: str) -> bool:
+    """Whether the two are one block: with another one behind it, the first would have ended there."""
+    starts = [token.map[0] for token in _parse(block + rest[:200]) if token.level == 0 and token.map]
+    return max(starts, default=0) < block.count("\n")
 
 
 def _cut_long_block(source: str) -> int:
