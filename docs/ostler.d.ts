@@ -1523,6 +1523,16 @@ export interface PdfSource {
   data: string;
 }
 
+/** A part of it. */
+export interface PromptPart {
+  /** `rules`, `not_loaded`, `role`, `place`, `instructions`, `person`, `memory`, or `tool:NAME`. */
+  name: string;
+  /** An estimate of what it takes of the window. */
+  tokens: number;
+  /** As the model is sent it; a tool as JSON. */
+  text: string;
+}
+
 /** What was done to a pull or merge request. */
 export interface PullRequest {
   /** Its number, where it is known. */
@@ -2085,6 +2095,16 @@ export interface SessionPage {
   sessions: Array<Session>;
   /** The `page` to ask for next; null at the end. */
   next: string | null;
+}
+
+/** The system prompt and the tools of a session. */
+export interface SessionPrompt {
+  /** The system prompt was sent, and stays as it is; else it is what would be sent now. */
+  sent: boolean;
+  /** Of all parts together: an estimate. */
+  tokens: number;
+  /** The parts in their order: the system prompt, then the tools. */
+  parts: Array<PromptPart>;
 }
 
 /** One session. */
@@ -2826,6 +2846,8 @@ export interface Methods {
   "session/export": { params: SessionExport; result: Export };
   /** What fills the window of the session's model, by part. */
   "session/context": { params: SessionRef; result: SessionContext };
+  /** The system prompt and the tools of a session, by part, as they were sent or would be. */
+  "session/prompt": { params: SessionRef; result: SessionPrompt };
   /** Summarise a conversation for its model; people keep all of it. Waits until that is done. */
   "session/compact": { params: SessionCompact; result: Session };
   /** Tokens and money of a session and its agents by model, agent and tool, today and in all. */

@@ -23,6 +23,7 @@ from ostler.protocol.file import FileContent, FileRead, FileSearch, FoundFiles
 from ostler.protocol.hook import HookList, HookPage
 from ostler.protocol.memory import MemoryAdd, MemoryList, MemoryNote, MemoryPage
 from ostler.protocol.model import ModelList, ModelPage
+from ostler.protocol.prompt import SessionPrompt
 from ostler.protocol.result import ResultLines, ResultPart, ResultRead, ResultSearch
 from ostler.protocol.rule import Explanation, RuleAdd, RuleEntry, RuleExplain, RuleList, RulePage, RuleRemove
 from ostler.protocol.server import ServerInfo, ServerStats, ShutdownStarted
@@ -180,6 +181,14 @@ SESSION_CONTEXT: Final = Method(
     SessionContext,
     "nothing",
     "What fills the window of the session's model, by part.",
+    needs="owner",
+)
+SESSION_PROMPT: Final = Method(
+    "session/prompt",
+    SessionRef,
+    SessionPrompt,
+    "nothing",
+    "The system prompt and the tools of a session, by part, as they were sent or would be.",
     needs="owner",
 )
 SESSION_COMPACT: Final = Method(
@@ -525,6 +534,7 @@ METHODS: Final[dict[str, Method[Any, Any]]] = {
         SESSION_FORK,
         SESSION_EXPORT,
         SESSION_CONTEXT,
+        SESSION_PROMPT,
         SESSION_COMPACT,
         SESSION_USAGE,
         SESSION_DIFF,

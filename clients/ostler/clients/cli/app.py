@@ -26,7 +26,7 @@ from ostler.clients.cli.commands import (
     tools,
     trust,
 )
-from ostler.clients.cli.commands.context import memory, window
+from ostler.clients.cli.commands.context import memory, prompt, window
 from ostler.clients.cli.commands.installation import completion, config, daemon, doctor, schema
 from ostler.clients.cli.commands.providers import auth, models
 from ostler.clients.cli.context import CliContext, get_own_version
@@ -54,6 +54,7 @@ for group in (
     agents,
     todos,
     window,
+    prompt,
     memory,
     tools,
     skills,

@@ -17,6 +17,7 @@ from ostler.server.api.clients import ClientMethods
 from ostler.server.api.config import ConfigMethods
 from ostler.server.api.context.memory import MemoryMethods
 from ostler.server.api.context.window import ContextMethods
+from ostler.server.api.discovery.prompt import PromptMethods
 from ostler.server.api.discovery.skills import SkillMethods
 from ostler.server.api.exports.export import export_whole
 from ostler.server.api.exports.session_diff import diff_session
@@ -53,6 +54,7 @@ class HandlerGroups:
     turns: TurnMethods
     asks: AskMethods
     rules: RuleMethods
+    prompts: PromptMethods
     skills: SkillMethods
     hooks: HookMethods
     models: ModelMethods
@@ -202,6 +204,7 @@ def bind_methods(binder: Binder, api: HandlerGroups) -> Handlers:  # noqa: PLR09
     bind_owner(table.RULE_ADD, api.rules.add)
     bind_owner(table.RULE_REMOVE, api.rules.remove)
     bind_owner(table.RULE_EXPLAIN, api.rules.explain)
+    bind_owner(table.SESSION_PROMPT, api.prompts.prompt)
     bind_owner(table.SKILL_LIST, api.skills.list)
     bind_owner(table.HOOK_LIST, api.hooks.list)
     bind(table.MODEL_LIST, api.models.list)

@@ -20,6 +20,7 @@ from ostler.server.api.clients import ClientMethods
 from ostler.server.api.config import ConfigMethods
 from ostler.server.api.context.memory import MemoryMethods
 from ostler.server.api.context.window import ContextMethods
+from ostler.server.api.discovery.prompt import PromptMethods
 from ostler.server.api.discovery.skills import SkillMethods
 from ostler.server.api.files.handlers import FileMethods
 from ostler.server.api.hooks import HookMethods
@@ -229,6 +230,7 @@ def assemble_daemon(
         turns=TurnMethods(engine, sessions, waiters, locks),
         asks=AskMethods(engine),
         rules=RuleMethods(engine),
+        prompts=PromptMethods(engine),
         skills=SkillMethods(engine),
         hooks=HookMethods(engine),
         models=ModelMethods(log, configuration, providers),
