@@ -57,7 +57,7 @@ format: $(STAMP) ## rewrite the code as the formatter wants it
 generate: $(STAMP) ## write the generated documentation again
 	@$(BIN)/python -m scripts.generate
 
-faults: $(STAMP) ## 200 kills, full disks, broken files: a table
+faults: $(STAMP) ## hundreds of kills, full disks, broken files: a table
 	@$(BIN)/python -m tests.faults
 
 bench: $(STAMP) ## how fast, each against a floor in the same run: a table

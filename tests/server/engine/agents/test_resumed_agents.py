@@ -24,6 +24,21 @@ def test_it_goes_on_with_what_it_knew(harness: Harness) -> None:
     assert "And the tests?" in str(second.body["messages"][-1])
 
 
+def test_of_two_calls_at_once_the_refused_one_takes_nothing_of_the_other(harness: Harness) -> None:
+    harness.api.script("agent-wanted-twice", report("One."), report("Two."))
+    driver = open_with(harness, calls("Agent", {"description": "a", "prompt": "[agent-wanted-twice] Go."}))
+    driver.run_turn()
+    child = find_child(driver)["id"]
+    both = (calls("Agent", resume(child)), calls("Agent", resume(child)))
+    harness.api.script(driver.name, DONE, DONE, message(*both), otherwise=DONE)
+    driver.run_turn()
+    ended = [data["call"] for data in driver.list_event_data("tool.completed")][1:]
+    (done,) = [call["call_id"] for call in ended if not call["is_error"]]
+    assert [("is at work" in str(call["content"])) for call in ended if call["is_error"]] == [True]
+    (listed,) = harness.daemon.call("agent/list", session_id=driver.id)["agents"]
+    assert listed["call_id"] == done, "after a crash, it would be looked for by this"
+
+
 def test_only_ones_own_that_are_at_rest_and_as_they_are(harness: Harness) -> None:
     other = open_with(harness, agent(harness, report()))
     other.run_turn()

@@ -62,11 +62,27 @@ class AgentSpawner:
     """Whether a session is still the one in memory: one that was given up, or whose daemon stops, decides nothing."""
     queue: AgentQueue = field(default_factory=AgentQueue)
     _trees: dict[SessionId, TreeSlots] = field(default_factory=dict)
+    _resumed: set[str] = field(default_factory=set)
+    """The agents that a call is about to let go on."""
 
     def list_kinds(self, session: LiveSession) -> tuple[AgentKind, ...]:
         """See `AgentSource`."""
         kinds = self._list_kinds_at(sum(1 for _ in session.parents))
         return (*kinds, *resolve_agents(session.settings, session.trusted)) if kinds else ()
+
+    @contextmanager
+    def resume_alone(self, agent_id: str | None) -> Iterator[None]:
+        """Of two calls that let the same agent go on, the second is refused before it changes anything of it."""
+        if agent_id is None:
+            yield
+            return
+        if agent_id in self._resumed:
+            raise _build_at_work_refusal(SessionId(agent_id))
+        self._resumed.add(agent_id)
+        try:
+            yield
+        finally:
+            self._resumed.discard(agent_id)
 
     def list_root_kinds(self) -> tuple[AgentKind, ...]:
         """The kinds that a session at the top may start."""
@@ -243,24 +259,26 @@ class CallAgents:
 
     async def _start(self, request: AgentRequest, slot: AgentSlot) -> RunningAgent | AgentLaunched:
         try:
-            actor = await (self._find_own(request) if request.resume is not None else self._create(request))
-            if not request.background:
-                return await self._begin_turn(actor, request, slot)
-            output, scope = await self._create_output(), self._scope
-            task = self.parent.tasks.build_agent_task(
-                scope, self.call, request.description, actor.record.id, output.path
-            )
-            try:
-                # Together: whenever the daemon is killed, an agent that nobody waits for has a task that tells of it.
-                agent = await self._begin_turn(actor, request, slot, lambda tx: put_task(tx, task, scope))
-            except BaseException:
-                output.close()
-                await change_in_thread(remove_output_files, [output.path])
-                raise
-            return self._watch(task, agent, output)
+            with self.spawner.resume_alone(request.resume):
+                return await self._start_in(request, slot)
         except BaseException:
             slot.end()
             raise
+
+    async def _start_in(self, request: AgentRequest, slot: AgentSlot) -> RunningAgent | AgentLaunched:
+        actor = await (self._find_own(request) if request.resume is not None else self._create(request))
+        if not request.background:
+            return await self._begin_turn(actor, request, slot)
+        output, scope = await self._create_output(), self._scope
+        task = self.parent.tasks.build_agent_task(scope, self.call, request.description, actor.record.id, output.path)
+        try:
+            # Together: whenever the daemon is killed, an agent that nobody waits for has a task that tells of it.
+            agent = await self._begin_turn(actor, request, slot, lambda tx: put_task(tx, task, scope))
+        except BaseException:
+            output.close()
+            await change_in_thread(remove_output_files, [output.path])
+            raise
+        return self._watch(task, agent, output)
 
     async def _begin_turn(
         self,
