@@ -45,7 +45,8 @@ def stall_harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StallHar
         watching.append(asyncio.get_running_loop().create_task(stalls.watch()))
 
     with ScriptedApi(strict=False, keep=False) as api, pytest.MonkeyPatch.context() as patch:
-        environment = {**api.environment, **QUICK_SETTINGS}
+        # What is long here is the point, and not what a window holds of it.
+        environment = {**api.environment, **QUICK_SETTINGS, "OSTLER_CONTEXT__WINDOW": "100000000"}
         for name, value in environment.items():
             patch.setenv(name, value)
         with InProcessDaemon(folder / "home", environment=environment, prepare=watch) as daemon:

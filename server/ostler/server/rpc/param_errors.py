@@ -44,6 +44,7 @@ PATTERNS: Final = {
     r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$": "must be a time as 2026-01-31T12:00:00.000Z",
     r"^[A-Za-z_][A-Za-z0-9_]{0,199}$": "must be letters, digits and `_`, at most 200, and not begin with a digit",
     r"^[\x21-\x7e]+$": "must be printable ASCII without spaces",
+    r"\S": "must hold more than blanks",
     r"^https?://": "must begin with http:// or https://",
     r"^[A-Za-z0-9.:\[\]_-]+$": "must be the name or the address of a host",
     r"^(\*\.)?[A-Za-z0-9.:\[\]_-]+$": "must be the name or the address of a host, or `*.` and the end of a name",
