@@ -3,22 +3,26 @@
 import os
 import subprocess
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
 import anyio
 
+from ostler.tools.discovery.tool_search import ToolSearch
 from ostler.tools.files.edit import Edit
 from ostler.tools.files.read import Read
 from ostler.tools.search import ripgrep
 from ostler.tools.search.glob import Glob
 from ostler.tools.search.grep import Grep
+from ostler.tools.services import DeferredTool
 from ostler.tools.shell.bash import Bash
-from ostler.tools.tool import AnyTool
+from ostler.tools.tool import AnyTool, Block
 from tests.bench.processes import Bench
 from tests.bench.table import Row
+from tests.support.many_tools import make_tool
 from tests.support.tool_calls import Session
 
 _MAX_RATIO: Final = 1.3
@@ -29,6 +33,8 @@ _EDIT_MS: Final = 100.0
 _EDITED_BYTES: Final = 5_000_000
 _PDF_MS: Final = 1000.0
 _FIRST_LINES: Final = 250
+_DISCOVERY_MS: Final = 5.0
+_DEFERRED_TOOLS: Final = 1_000
 _READS: Final = 10
 
 Work = Callable[[], Awaitable[object]]
@@ -76,6 +82,7 @@ def measure_files_and_shell(bench: Bench) -> list[Row]:
         ),
         _measure_edit(session, rounds),
         _measure_pdf_page(bench, session, rounds),
+        _measure_tool_search(session, rounds),
     ]
 
 
@@ -214,6 +221,38 @@ def _measure_ten_reads(session: Session, rounds: int) -> Row:
     floor = median(slowest[1:])
     name = "ten Reads beside each other, against the slowest"
     return Row(name, "ms", median(samples), floor, floor + _READS_MS, samples=samples)
+
+
+@dataclass(frozen=True, slots=True)
+class _ManyTools:
+    """As the session's: described anew for each call."""
+
+    session: Session
+    tools: Sequence[AnyTool]
+
+    def list_tools(self) -> list[DeferredTool]:
+        view = self.session.view
+        return [DeferredTool(tool.name, tool.description(view), tool.search_hint) for tool in self.tools]
+
+    def load(self, names: Sequence[str]) -> list[Block]:
+        return [{"type": "tool_reference", "tool_name": name} for name in names]
+
+
+def _measure_tool_search(session: Session, rounds: int) -> Row:
+    """Among a thousand tools, with words that many of them have; the floor looks for the words in the same texts."""
+    discovery = _ManyTools(session, [make_tool(number) for number in range(_DEFERRED_TOOLS)])
+    given = {"query": "find a horse in the yard"}
+
+    async def ours() -> None:
+        await session.call(ToolSearch(), given, session.make_context(discovery=discovery))
+
+    async def bare() -> None:
+        for tool in discovery.list_tools():
+            text = f"{tool.name} {tool.hint} {tool.description}".lower()
+            [word in text for word in given["query"].split()]
+
+    name = f"ToolSearch among {_DEFERRED_TOOLS:,} tools"
+    return _measure_row(name, ours, bare, rounds, aim=_DISCOVERY_MS)
 
 
 async def _read(session: Session, path: str) -> None:

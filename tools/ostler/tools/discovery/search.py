@@ -80,7 +80,9 @@ def rank(tools: Sequence[DeferredTool], query: Query) -> list[DeferredTool]:
 
 
 def _score(tool: DeferredTool, words: Sequence[str]) -> int:
-    name, hint, description = _get_own_name(tool).lower(), tool.hint.lower(), tool.description.lower()
+    name = _get_own_name(tool).lower()
+    # Blanks around both, so that each word has a character before and behind it.
+    text, described_at = f" {tool.hint} \n {tool.description} ".lower(), len(tool.hint) + 2
     of_server = tool.name.startswith(MCP_PREFIX)
     parts: frozenset[str] | None = None
     score = 0
@@ -91,19 +93,23 @@ def _score(tool: DeferredTool, words: Sequence[str]) -> int:
                 score += _EXACT_MCP if of_server else _EXACT
             else:
                 score += _INSIDE_MCP if of_server else _INSIDE
-        score += _HINTED * _has_word(hint, word) + _DESCRIBED * _has_word(description, word)
+        at = _find_word(text, word, 0)
+        if 0 <= at < described_at:
+            score += _HINTED
+            at = _find_word(text, word, described_at)
+        score += _DESCRIBED * (at >= 0)
     return score
 
 
-def _has_word(text: str, word: str) -> bool:
-    """Whether it stands there by itself, and not inside of another."""
-    at = text.find(word)
+def _find_word(text: str, word: str, start: int) -> int:
+    """Where it stands by itself, and not inside of another; -1 where it does not."""
+    at = text.find(word, start)
     while at >= 0:
         end = at + len(word)
-        if not text[at - 1 : at].isalnum() and not text[end : end + 1].isalnum():
-            return True
+        if not (text[at - 1].isalnum() or text[end].isalnum()):
+            return at
         at = text.find(word, end)
-    return False
+    return -1
 
 
 def _get_own_name(tool: DeferredTool) -> str:
