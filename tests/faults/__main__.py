@@ -17,6 +17,7 @@ from tests.faults.resource_kills import kill_during_watch
 from tests.faults.rows import Row, render_table
 from tests.faults.scenarios import SCENARIOS, Scenario
 from tests.faults.task_kills import kill_during_tasks
+from tests.faults.terminal_keys import press_keys
 from tests.faults.turn_kills import kill_during_turns
 
 
@@ -24,6 +25,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Kill, fill and damage a daemon.")
     parser.add_argument("--kills", type=int, default=200, help="how often to kill a daemon, under load and in turns")
     parser.add_argument("--line-seconds", type=float, default=600, help="how long to compare command lines with bash")
+    parser.add_argument("--key-seconds", type=float, default=300, help="how long to press keys in a chat")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="for the same kills again")
     return parser.parse_args()
 
@@ -67,6 +69,7 @@ def main() -> int:
     by_bash = functools.partial(
         compare_command_lines, seconds=arguments.line_seconds, seed=arguments.seed, report=_show_progress
     )
+    by_keys = functools.partial(press_keys, seconds=arguments.key_seconds, seed=arguments.seed, report=_show_progress)
     scenarios: list[tuple[Scenario, str]] = [
         (under_load, "SIGKILL under load"),
         (in_turns, "SIGKILL in turns"),
@@ -74,6 +77,7 @@ def main() -> int:
         (among_agents, "SIGKILL among agents"),
         (while_watching, "SIGKILL of who watches a resource"),
         (by_bash, "command lines by bash"),
+        (by_keys, "keys and resizes"),
     ]
     scenarios += [(scenario, scenario.__name__.replace("_", " ")) for scenario in SCENARIOS]
     rows = [_attempt(scenario, name) for scenario, name in scenarios]

@@ -1,6 +1,7 @@
 """The scenarios of `make faults` as tests, with fewer kills."""
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.faults.kills import kill_under_load
 from tests.faults.resource_kills import kill_during_watch
 from tests.faults.rows import Row
 from tests.faults.task_kills import kill_during_tasks
+from tests.faults.terminal_keys import press_keys
 from tests.faults.turn_kills import kill_during_turns
 
 pytestmark = pytest.mark.faults
@@ -49,6 +51,12 @@ def test_no_line_of_a_resource_is_lost_when_the_daemon_that_watches_it_is_killed
     _assert_ok(
         kill_during_watch(tmp_path, count=3, seed=random.SystemRandom().randrange(1_000_000), report=lambda _: None)
     )
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not there")
+def test_a_chat_stays_sane_whatever_is_pressed_and_however_it_is_resized(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(1_000_000)
+    _assert_ok(press_keys(tmp_path, seconds=5, seed=seed, report=lambda _: None))
 
 
 def test_bash_makes_of_generated_lines_what_we_say_of_them(tmp_path: Path) -> None:

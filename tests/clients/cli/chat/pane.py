@@ -44,7 +44,7 @@ class Pane:
 
     def type(self, text: str) -> None:
         """Type letters as they are."""
-        self._tmux("send-keys", "-l", text)
+        self._tmux("send-keys", "-l", "--", text)
 
     def press(self, *keys: str) -> None:
         """Press keys by tmux's names for them: `Enter`, `C-b`, `M-Enter`, `Escape`."""
@@ -73,16 +73,16 @@ class Pane:
             if all(text in shown for text in texts):
                 return shown
             assert time.monotonic() < deadline, f"no {texts!r} in\n{shown}"
-            self._wait_for_change()
+            self.wait()
 
     def read_until_gone(self, text: str) -> str:
         deadline = time.monotonic() + WAIT_SECONDS
         while text in (shown := self.read()):
             assert time.monotonic() < deadline, f"still {text!r} in\n{shown}"
-            self._wait_for_change()
+            self.wait()
         return shown
 
-    def _wait_for_change(self) -> None:
+    def wait(self) -> None:
         """A pane tells nobody that it has changed: look again when another program had its turn."""
         subprocess.run(["sleep", "0.05"], check=True, timeout=5)
 

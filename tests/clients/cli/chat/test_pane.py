@@ -354,3 +354,16 @@ def test_a_terminal_that_is_read_aloud_gets_lines_and_nothing_that_moves(
     rehearsal_daemon.call("config/set", key="terminal.vi", value=True)
     with Pane(rehearsal_cli, "chat", cwd=project) as pane:
         pane.read_until("\n>", "INSERT · rehearsal")
+
+
+def test_a_line_that_begins_with_a_number_sign_is_a_note(
+    rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path
+) -> None:
+    with Pane(rehearsal_cli, "chat", cwd=project, columns=200) as pane:
+        pane.read_until("\n>")
+        pane.type("#the tests run with pnpm")
+        pane.press("Enter")
+        pane.read_until("Kept in ")
+    assert any("pnpm" in file.read_text() for file in (project / ".ostler" / "memory").rglob("*.md"))
+    (session,) = rehearsal_daemon.call("session/list")["sessions"]
+    assert rehearsal_daemon.call("turn/list", session_id=session["id"])["turns"] == []  # the model was not asked

@@ -49,7 +49,8 @@ from ostler.protocol.ask import Answer
 from ostler.protocol.content import TextBlock
 from ostler.protocol.errors import NoTurnRunning, ProtocolError, TurnRunning
 from ostler.protocol.ids import TurnId
-from ostler.protocol.methods import RULE_EXPLAIN, SESSION_GET, TURN_INTERRUPT, TURN_STEER
+from ostler.protocol.memory import MemoryAdd, MemoryScope
+from ostler.protocol.methods import MEMORY_ADD, RULE_EXPLAIN, SESSION_GET, TURN_INTERRUPT, TURN_STEER
 from ostler.protocol.rule import RuleExplain
 from ostler.protocol.session import Session, SessionRef
 from ostler.protocol.shapes import Ask, AskingAgent, Message, Turn
@@ -483,8 +484,17 @@ class ChatSession:
             return
         if ask_prompt is None and first is not None and first.is_key(line):
             return  # meant for an ask that nobody can have read yet
-        if line.strip():
+        if line.startswith("#") and line.strip("#").strip():
+            await self._keep_note(line)
+        elif line.strip():
             await self.send_input(line, shown=shown)
+
+    async def _keep_note(self, line: str) -> None:
+        """`#` keeps a note for the project, `##` for the person."""
+        scope: MemoryScope = "user" if line.startswith("##") else "project"
+        wanted = MemoryAdd(session_id=self.session.id, text=line.lstrip("#").strip(), scope=scope)
+        note = await self.ostler.call(MEMORY_ADD, wanted)
+        self.tell(f"Kept in {note.path}.")
 
     def _refuse(self, typed: str) -> None:
         """Say that what was typed is no answer to the ask."""

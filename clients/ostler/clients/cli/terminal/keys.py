@@ -38,6 +38,7 @@ KEYS: Final = (
     KeyHelp("Ctrl-L", "draw everything again", "Looking", "/redraw", "\x0c"),
     KeyHelp("?", "these keys, on an empty line", "Looking", "/keys", "?"),
     KeyHelp("Ctrl-D", "leave, on an empty line; the turn goes on", "Looking"),
+    KeyHelp("#TEXT, ##TEXT", "a note for the project's memory, for your own", "First letters"),
     KeyHelp("@FILE, @FILE:10-20", "mention a file, or lines of it: they go along", "First letters"),
     KeyHelp("/COMMAND", "something for this terminal; /help lists it", "First letters"),
 )
