@@ -65,6 +65,7 @@ print(pickle.loads(pickle.dumps(horse)), copy.deepcopy(Mare("a")), copy.copy(Box
 print(Wide(7), Wide(7).seen, Box(1) < Box(2), sorted([Box(2), Box(1)]), Horse.__match_args__)
 print(Horse.__init__.__qualname__, Horse.__eq__.__qualname__, {{Horse("a"): 1}}[Horse("a")])
 print("compiled before", before, "deferred" if {defer} else "", file=sys.stderr)
+print("described as", Horse.__doc__, from_others.__doc__, file=sys.stderr)
 """
 
 
@@ -84,3 +85,6 @@ def test_nothing_of_ours_is_compiled_before_it_is_called() -> None:
     assert "compiled before 0" not in run_program(defer=False).stderr
     # Those of the other class, which is not ours: it has two fields less and as many methods.
     assert "compiled before 3 deferred" in run_program(defer=True).stderr
+    # A signature is worked out for each class that has no docstring; that of one that is not compiled is not true.
+    assert "described as Horse(name: str, " in run_program(defer=False).stderr
+    assert "described as Horse Other(a: " in run_program(defer=True).stderr

@@ -117,6 +117,7 @@ def test_the_tour_of_the_first_page_is_true(shells: tuple[Shell, Shell]) -> None
     here.run(path)
     here.type(f"{chat}\n")
     here.wait_for("model rehearsal")
+    here.wait_for("> ")  # before the line to type in is there, the terminal makes another key of Enter
     here.type(f"{request}\r")
     here.wait_for(r"\[y/")
 

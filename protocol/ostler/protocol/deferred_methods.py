@@ -4,8 +4,11 @@
 compiles each of them while its module is imported: 0.3 ms for a class, a third of the daemon's start, and most of them
 are never called. What is compiled later is the same text in the same names; only when is another question.
 
-This puts a function of ours in the place of a private one of the standard library. Where that is not there (Python 3.13
-compiles the methods of a class together), nothing is deferred, and all that is lost is time.
+A class without a docstring would get one with its signature, which takes as long again and is not true here, where
+`__init__` is not compiled yet: its name does.
+
+This puts functions of ours in the place of private ones of the standard library. Where the first is not there (Python
+3.13 compiles the methods of a class together), nothing is deferred, and all that is lost is time.
 """
 
 import dataclasses
@@ -15,6 +18,7 @@ from typing import Any, Final
 # Of others those that have the most.
 _DEFERRED: Final = ("ostler.", "annotated_types", "anyio.", "pydantic.", "starlette.", "structlog.")
 _PRIVATE_NAME: Final = "_create_fn"
+_PRIVATE_PROCESS: Final = "_process_class"
 
 
 def defer_methods() -> None:
@@ -29,6 +33,20 @@ def defer_methods() -> None:
         return _defer(name, lambda: create_now(name, args, body, **rest))
 
     setattr(dataclasses, _PRIVATE_NAME, create)
+    _describe_by_name()
+
+
+def _describe_by_name() -> None:
+    process_now: Callable[..., Any] | None = getattr(dataclasses, _PRIVATE_PROCESS, None)
+    if process_now is None:
+        return
+
+    def process(cls: type, *args: Any, **named: Any) -> Any:
+        if cls.__doc__ is None and cls.__module__.startswith(_DEFERRED):
+            cls.__doc__ = cls.__name__
+        return process_now(cls, *args, **named)
+
+    setattr(dataclasses, _PRIVATE_PROCESS, process)
 
 
 def _defer(name: str, create: Callable[[], Any]) -> Callable[..., Any]:

@@ -3,9 +3,10 @@
 import re
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools.context import SessionView
 
-_CONDITIONAL_PASSAGE: Final = re.compile(r"<!-- (needs|lacks): ([\w ]+) -->(.*?)<!-- / -->", re.DOTALL)
+_CONDITIONAL_PASSAGE: Final = compile_later(r"<!-- (needs|lacks): ([\w ]+) -->(.*?)<!-- / -->", re.DOTALL)
 
 
 def render_description(template: str, session: SessionView) -> str:

@@ -2,7 +2,6 @@
 
 import ast
 import inspect
-import re
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from pydantic import ValidationError
 
 from ostler.protocol.ids import SessionId
 from ostler.protocol.installed import may_have_entry_points
+from ostler.protocol.patterns import compile_later
 from ostler.tools.context import SessionView
 from ostler.tools.earlier_contract import EARLIER_MEMBERS, adopt_earlier_members, list_earlier_members
 from ostler.tools.spelling import find_close
@@ -19,7 +19,7 @@ from ostler.tools.tool import AnyTool, Tool
 
 ENTRY_POINTS: Final = "ostler.tools"
 PRESETS: Final = ("full", "minimal", "read-only")
-_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NAME: Final = compile_later(r"[a-zA-Z0-9_-]{1,64}")
 _MOVED_MODULES: Final = frozenset({"context", "paths", "threads", "tool"})
 """What plug-ins of an earlier release imported as modules."""
 _MAX_LISTED: Final = 50

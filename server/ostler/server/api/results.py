@@ -6,13 +6,14 @@ from itertools import islice
 from typing import Final
 
 from ostler.protocol.errors import InvalidParams
+from ostler.protocol.patterns import compile_later
 from ostler.protocol.result import ResultLine, ResultLines, ResultPart, ResultRead, ResultSearch
 from ostler.server.engine.calls.stored_results import find_text, read_pieces
 from ostler.server.events.event_log import EventLog
 from ostler.tools.search import ripgrep
 from ostler.tools.search.stored_text import spool
 
-_LINE: Final = re.compile(rb"(\d+):(.*)", re.DOTALL)
+_LINE: Final = compile_later(rb"(\d+):(.*)", re.DOTALL)
 _MAX_COLUMNS: Final = 500
 
 

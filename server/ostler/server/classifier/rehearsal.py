@@ -1,9 +1,9 @@
 """The classifier of the model `rehearsal`: a short, deterministic table in the place of a model."""
 
-import re
 import time
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.server.classifier.risk import find_high_risk
 from ostler.server.classifier.tables import load_table
 from ostler.server.classifier.types import Behavior, Opinion, Question
@@ -13,7 +13,7 @@ from ostler.tools import commands
 from ostler.tools.commands import parse_command
 from ostler.tools.threads import read_in_thread
 
-_WORD: Final = re.compile(r"\w+")
+_WORD: Final = compile_later(r"\w+")
 _REASON_PREFIX: Final = "The stand-in of `rehearsal`, a table and no model, says:"
 
 

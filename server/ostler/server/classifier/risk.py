@@ -2,18 +2,18 @@
 
 import os
 import posixpath
-import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.server.classifier.tables import load_table
 from ostler.server.classifier.types import Question
 from ostler.tools.commands import parse_command
 from ostler.tools.fs import paths
 from ostler.tools.fs.protected_paths import find_protection_reason
 
-_BETWEEN_NAMES: Final = re.compile(r"[^\w./~*-]+")
+_BETWEEN_NAMES: Final = compile_later(r"[^\w./~*-]+")
 
 
 def find_high_risk(question: Question) -> str | None:

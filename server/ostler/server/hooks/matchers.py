@@ -5,10 +5,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
+
 Matcher = Callable[[str], bool]
 
-_NAMES: Final = re.compile(r"[\w\- ,|]+", re.ASCII)
-_SERVER: Final = re.compile(r"mcp__(?:(?!__).)+")
+_NAMES: Final = compile_later(r"[\w\- ,|]+", re.ASCII)
+_SERVER: Final = compile_later(r"mcp__(?:(?!__).)+")
 _MAX_CHARS: Final = 1000
 _MAX_COMPILED_BYTES: Final = 1024 * 1024
 _MAX_BACKTRACKS: Final = 10_000

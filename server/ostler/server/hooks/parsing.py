@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from ostler.protocol.patterns import compile_later
 from ostler.server.hooks.events import DECIDING_EVENTS, EVENTS, TOOL_EVENTS, takes_matcher
 from ostler.server.hooks.matchers import BadMatcher, compile_matcher
 from ostler.server.hooks.types import DEFAULT_TIMEOUT, Hook, Problem, Source
 
-VARIABLE: Final = re.compile(r"\$\{(\w+)\}|\$(\w+)", re.ASCII)
+VARIABLE: Final = compile_later(r"\$\{(\w+)\}|\$(\w+)", re.ASCII)
 """How a header names a variable."""
 _MAX_TIMEOUT: Final = 3600.0
 

@@ -4,13 +4,13 @@ Tool input is parsed here and nowhere else: JSON that is not complete, not an ob
 others wait, never becomes a call that runs.
 """
 
-import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from ostler.protocol.extent import count_chars
 from ostler.protocol.limits import MAX_DEPTH
+from ostler.protocol.patterns import compile_later
 from ostler.protocol.shapes import Usage
 from ostler.server.models.provider import ModelFailure, RawEvent
 from ostler.server.models.tool_input_json import describe_unusable, parse_tool_input
@@ -29,7 +29,7 @@ _MAX_TOKENS: Final = 10**12
 """A larger token count is ignored: the sums of many have to fit into the database."""
 _ONLY_IN_INPUT: Final = frozenset({"image", "document", "tool_result"})
 
-_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_NOT_IN_NAMES: Final = compile_later(r"[^a-zA-Z0-9_-]")
 
 DeltaKind = Literal["text", "thinking", "tool_input"]
 

@@ -1,6 +1,5 @@
 """Prices of models (prices.toml, overridden by config.toml), their context windows, and their tool features."""
 
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ostler.protocol.config import Price
+from ostler.protocol.patterns import compile_later
 from ostler.protocol.shapes import Usage
 
 DEFAULT_WINDOW: Final = 200_000
@@ -20,7 +20,7 @@ _SMALLEST: Final = Decimal("0.0000001")
 _CACHE_READ: Final = Decimal("0.1")
 _CACHE_WRITE: Final = Decimal("1.25")
 # `us.anthropic.claude-…-v1:0` (Bedrock), `claude-…@20250929` (Vertex), `anthropic/claude-…` (proxies).
-_RESELLER: Final = re.compile(r"^(?:[a-z]{2,6}\.)?anthropic[./](?=claude-)")
+_RESELLER: Final = compile_later(r"^(?:[a-z]{2,6}\.)?anthropic[./](?=claude-)")
 
 
 @dataclass(frozen=True, slots=True)

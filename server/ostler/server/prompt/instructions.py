@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
+from ostler.protocol.patterns import compile_later
 from ostler.server.prompt.bounded_read import FileHead, Unreadable, read_beginning
 from ostler.server.prompt.environment import find_git_root
 
@@ -25,10 +25,10 @@ MAX_NOTES: Final = 20
 
 _THREADS: Final = anyio.CapacityLimiter(4)
 _BYTES_PER_CHAR: Final = 4
-_FENCE: Final = re.compile(r"\s{0,3}(`{3,}|~{3,})")
-_SPAN: Final = re.compile(r"``[^`]*``|`[^`]*`")
-_IMPORT: Final = re.compile(r"(?<![\w@./-])@([\w.~/][\w.~/+-]*)")
-_FILE_LIKE: Final = re.compile(r"(?:\.{0,2}/|~/).+|.+\.[A-Za-z]\w{0,9}$")
+_FENCE: Final = compile_later(r"\s{0,3}(`{3,}|~{3,})")
+_SPAN: Final = compile_later(r"``[^`]*``|`[^`]*`")
+_IMPORT: Final = compile_later(r"(?<![\w@./-])@([\w.~/][\w.~/+-]*)")
+_FILE_LIKE: Final = compile_later(r"(?:\.{0,2}/|~/).+|.+\.[A-Za-z]\w{0,9}$")
 
 
 @dataclass(frozen=True, slots=True)

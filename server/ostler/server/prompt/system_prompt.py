@@ -2,13 +2,13 @@
 
 import hashlib
 import os
-import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.server.prompt.environment import EnvironmentFacts, to_printable
 from ostler.server.prompt.instructions import Instructions, find_instructions
 from ostler.server.prompt.reminders import describe_mode
@@ -17,7 +17,7 @@ _MAX_NAMED: Final = 100
 """How many deferred tools are named."""
 _MIN_NAMED: Final = 3
 """Of each place that they come from."""
-_NEEDS: Final = re.compile(r"\s*<!-- needs: ([\w ]+) -->$")
+_NEEDS: Final = compile_later(r"\s*<!-- needs: ([\w ]+) -->$")
 
 
 async def build_system_prompt(

@@ -1,16 +1,16 @@
 """Parses the hooks, variables and MCP servers of a settings file: checks their shape, not yet what they do."""
 
-import re
 from typing import Any, Final, Protocol
 
+from ostler.protocol.patterns import compile_later
 from ostler.server.hooks.events import EVENTS
 from ostler.server.mcp.server_config import check_entry
 from ostler.server.settings.locations import Candidate
 from ostler.server.settings.types import HookEntry, McpEntry
 from ostler.tools.spelling import suggest_spelling
 
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SERVER: Final = re.compile(r"[^\s()*/\\\x00-\x1f]{1,100}")
+_VARIABLE: Final = compile_later(r"[A-Za-z_][A-Za-z0-9_]*")
+_SERVER: Final = compile_later(r"[^\s()*/\\\x00-\x1f]{1,100}")
 
 
 class ReportError(Protocol):

@@ -4,8 +4,10 @@ import re
 import secrets
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
+
 MAX_CHARS: Final = 64
-_SEGMENT: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
+_SEGMENT: Final = compile_later(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
 _BRANCH_PREFIX: Final = "worktree-"
 
 

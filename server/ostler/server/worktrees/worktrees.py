@@ -6,10 +6,10 @@ left is removed as an empty folder. All functions block, and raise GitFailed.
 
 import contextlib
 import os
-import re
 from dataclasses import dataclass
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.server.settings.git_exclude import exclude_from_git
 from ostler.server.worktrees.git import GitFailed, run_git
 from ostler.server.worktrees.inspection import WorktreeGone, check_worktree, inspect_worktree
@@ -25,7 +25,7 @@ _CHECKOUT_SECONDS: Final = 300.0
 """For git to write or to remove all files of a work tree."""
 _ROOM_BYTES: Final = 1024 * 1024
 """A disk with less is taken as full."""
-_LOCK_REASON: Final = re.compile(r"ostler: (?P<owner>\S+) in process (?P<pid>\d+) started (?P<start>\d*)")
+_LOCK_REASON: Final = compile_later(r"ostler: (?P<owner>\S+) in process (?P<pid>\d+) started (?P<start>\d*)")
 
 
 class WorktreeChanged(GitFailed):

@@ -1,16 +1,16 @@
 """Session states: what a session remembers between requests that is not part of its history, and its file reads."""
 
 import os
-import re
 import sqlite3
 from typing import Any, Final
 
 import orjson
 
 from ostler.protocol.ids import SessionId
+from ostler.protocol.patterns import compile_later
 from ostler.storage.sqlite.packing import pack, unpack
 
-_NOT_UTF_8: Final = re.compile("[\udc80-\udcff]")
+_NOT_UTF_8: Final = compile_later("[\udc80-\udcff]")
 """Surrogates: how Python represents the bytes of a file name that are not UTF-8."""
 
 

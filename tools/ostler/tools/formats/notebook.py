@@ -2,10 +2,10 @@
 
 import base64
 import os
-import re
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools.formats import notebook_json
 from ostler.tools.formats.image import Picture, build_picture, count_pixels
 from ostler.tools.formats.image_file import SMALL_PIXELS, load_picture_bytes
@@ -26,7 +26,7 @@ MAX_PICTURE_CHARS: Final = 8 * 1024 * 1024
 _PICTURE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _TEXT_TYPES: Final = ("text/plain", "text/markdown", "text/latex", "text/html", "application/json")
 """The media types of an output's text, by preference: the first that it has is shown."""
-_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+_SURROGATES: Final = compile_later("[\ud800-\udfff]")
 """Lone surrogates: JSON can hold them, but they cannot be encoded."""
 
 REPAIR_HINT: Final = (

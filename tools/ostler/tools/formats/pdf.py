@@ -1,13 +1,13 @@
 """Loads PDF documents in a worker process: the text of their pages, and pictures where that is not all."""
 
 import os
-import re
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import anyio
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools.formats import pdf_worker
 from ostler.tools.formats.image import LONG_EDGE, Picture
 from ostler.tools.formats.worker import Worker, WorkerDied, WorkerStopped, compute_digest, run_with_worker
@@ -20,7 +20,7 @@ _PAGE_BYTES: Final = 90_000
 """Limit of the text of one page: it fits into what a read may show."""
 _PICTURE_CHARS: Final = 8 * 1024 * 1024
 """Base64 characters of all pictures of a call together; the last one may exceed it."""
-_RANGE: Final = re.compile(r"\s*(\d{1,6})\s*(-)?\s*(\d{1,6})?\s*")
+_RANGE: Final = compile_later(r"\s*(\d{1,6})\s*(-)?\s*(\d{1,6})?\s*")
 _BREAKS: Final = {"\r\n": "\n", "\r": "\n", "\ufffe": "-", "\x02": "-"}
 """What PDFium writes for the end of a line, and for a hyphen there."""
 _CONTROLS: Final = {code: None for code in range(0x20) if code not in {0x09, 0x0A}}

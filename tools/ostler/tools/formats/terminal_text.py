@@ -1,12 +1,13 @@
 """Cleans terminal output for the model: removes escapes, and keeps the last state of each progress bar."""
 
-import re
 import threading
 from collections.abc import Iterator
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
+
 # Possessive and bounded quantifiers: nothing here backtracks, which would cost time.
-_ESCAPES: Final = re.compile(
+_ESCAPES: Final = compile_later(
     r"\x1b\[[0-?]{0,250}+[ -/]{0,250}+[@-~]"  # colours and cursor movements
     r"|\x1b\][^\x07\x1b]*+(?:\x07|\x1b\\)?"  # titles and links
     r"|\x1b[PX^_][^\x1b]*+(?:\x1b\\)?"  # strings for the terminal

@@ -5,20 +5,20 @@ between two pieces.
 """
 
 import codecs
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools.fs import charset
 
 PIECE: Final = 256 * 1024
 """Bytes, or characters, that one call works on: a few milliseconds."""
 _STRAY: Final = 0xF700
 """Private use: with a byte of 128 or more added, a character that no font and no file has."""
-_ESCAPED: Final = re.compile("[\udc80-\udcff]")
+_ESCAPED: Final = compile_later("[\udc80-\udcff]")
 """What Python (`surrogateescape`) makes of bytes that are no UTF-8."""
-_STRAY_CHARS: Final = re.compile(rb"\xef[\x9e\x9f][\x80-\xbf]")
+_STRAY_CHARS: Final = compile_later(rb"\xef[\x9e\x9f][\x80-\xbf]")
 """The characters that replace those here, in UTF-8."""
 _MOSTLY: Final = 4
 _ENOUGH_STRAYS: Final = 10_000

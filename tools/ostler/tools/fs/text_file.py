@@ -3,10 +3,10 @@
 import codecs
 import hashlib
 import os
-import re
 from dataclasses import dataclass
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools.fs.encoding import UTF_8, Encoding, decode_bytes
 from ostler.tools.fs.file_type import HEAD_BYTES, UNKNOWN_BINARY, describe_binary, is_image, is_pdf
 from ostler.tools.fs.regular_file import NotRegular, open_regular_file
@@ -22,8 +22,8 @@ _BOMS: Final = (
 )
 _LAYOUT: Final = "\x1b\u00ad\u200b\u200c\u200d\u200e\u200f\ufeff"
 """Characters that a text may contain besides printable ones and blanks."""
-_PLAIN: Final = re.compile(rb"[\0\t\n\r\x20-\x7e]*")
-_STREAMS: Final = re.compile(
+_PLAIN: Final = compile_later(rb"[\0\t\n\r\x20-\x7e]*")
+_STREAMS: Final = compile_later(
     r"/dev/(stdin|stdout|stderr|tty.*|fd/.*)|/proc/[^/]+/(task/[^/]+/)?fd/[0-2]|/proc/kmsg|.*/trace_pipe"
 )
 

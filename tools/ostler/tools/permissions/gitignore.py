@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
+
 _MAX_WILDCARDS: Final = 50
 _CLASSES: Final = {
     "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "blank": r" \t", "cntrl": r"\x00-\x1f\x7f", "digit": "0-9",
     "graph": "!-~", "lower": "a-z", "print": " -~", "punct": r"!-/:-@\[-`{-~", "space": r" \t-\r", "upper": "A-Z",
     "xdigit": "0-9A-Fa-f",
 }  # fmt: skip
-_DEEP: Final = re.compile(r"\*{2,}")
-_WILD: Final = re.compile(r"\*+|[?\[]")
-_ESCAPED: Final = re.compile(r"\\.", re.DOTALL)
-_BRACES: Final = re.compile(r"\{[^{},]*,[^{}]*\}")
+_DEEP: Final = compile_later(r"\*{2,}")
+_WILD: Final = compile_later(r"\*+|[?\[]")
+_ESCAPED: Final = compile_later(r"\\.", re.DOTALL)
+_BRACES: Final = compile_later(r"\{[^{},]*,[^{}]*\}")
 _FOLDERS: Final = r"(?:[^/]+/)*?"
 _END: Final = r"(?=/|\Z)"
 

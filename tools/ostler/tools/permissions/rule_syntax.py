@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools.permissions.rule_content import BadContent, check_content
 from ostler.tools.text import fit_text
 
 _MAX_LENGTH: Final = 10_000
-_TOOL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_MCP: Final = re.compile(r"mcp__[^\s()*]+?(?=__\*|[\s()*]|\Z)")
-_REFUSED: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_TOOL: Final = compile_later(r"[A-Za-z_][A-Za-z0-9_-]*")
+_MCP: Final = compile_later(r"mcp__[^\s()*]+?(?=__\*|[\s()*]|\Z)")
+_REFUSED: Final = compile_later(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 """What no rule may contain: control characters, and lone surrogates, which cannot be stored."""
 
 

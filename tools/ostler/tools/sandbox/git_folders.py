@@ -7,16 +7,16 @@ every link: git outside would write where it leads. Where the layout is not a pl
 """
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools.fs.regular_file import NotRegular, read_regular_file
 from ostler.tools.sandbox.guarded_names import COMMON_DIR, is_placeholder, set_aside
 
 _TREES: Final = ("refs", "logs", "rr-cache")
-_WRITTEN: Final = re.compile(
+_WRITTEN: Final = compile_later(
     r"objects|refs|logs|rr-cache|packed-refs|shallow|gc\.(?:pid|log)|(?:shared|next-)?index[\w.-]*|[A-Z][A-Z_]*|.+\.lock"
 )
 _ABSENT: Final = ("config.worktree", "hooks", "info", "modules", "worktrees", "branches", "remotes", COMMON_DIR)

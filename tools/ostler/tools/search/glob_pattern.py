@@ -7,12 +7,14 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
+
 _MAX_CHARS: Final = 4_096
 _MAX_ALTERNATIVES: Final = 200
 _MAX_EXPANDED: Final = 20_000
 """Characters of all alternatives: the time to compile them grows with each."""
-_PIECES: Final = re.compile(r"[{},]|(?:[^{},\\]|\\.|\\\Z)+", re.DOTALL)
-_ANY_NAME: Final = re.compile(r"(?:(?:\./)?\*\*/)?\*([^*?\[{\\/]*)")
+_PIECES: Final = compile_later(r"[{},]|(?:[^{},\\]|\\.|\\\Z)+", re.DOTALL)
+_ANY_NAME: Final = compile_later(r"(?:(?:\./)?\*\*/)?\*([^*?\[{\\/]*)")
 _MAX_DOUBLE_STARS: Final = 4
 """How many `**` a pattern may have: the time to match a path grows with each."""
 

@@ -8,6 +8,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from ostler.protocol.ids import ResultId
+from ostler.protocol.patterns import compile_later
 from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.fs import paths
 from ostler.tools.fs.paths import ApprovedPaths
@@ -40,7 +41,7 @@ _MAX_OFFSET: Final = 1_000_000
 _MAX_COLUMNS: Final = MAX_CHARS * 4
 """Bytes of a line that ripgrep prints: enough for the characters that are shown, in any script."""
 _MAX_GLOBS: Final = 100
-_CARRIAGE_RETURN: Final = re.compile(r"\r|\\[rxuU]")
+_CARRIAGE_RETURN: Final = compile_later(r"\r|\\[rxuU]")
 """A carriage return, or an escape that may be one, in a pattern."""
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools.search.ripgrep import Search
 
 MAX_CHARS: Final = 500
@@ -17,8 +18,8 @@ _MAX_LINES: Final = 50_000
 _MAX_FILES: Final = 200_000
 _YIELD_EVERY: Final = 5_000
 """Lines after which the interpreter's lock is released."""
-_LINE: Final = re.compile(rb"(\d+)([:-])(.*)", re.DOTALL)
-_BINARY: Final = re.compile(
+_LINE: Final = compile_later(rb"(\d+)([:-])(.*)", re.DOTALL)
+_BINARY: Final = compile_later(
     rb"(.+): (binary file matches|WARNING: stopped searching binary file after match) \(found .*\)", re.DOTALL
 )
 """Printed for a binary file that was named, or that turned out to be binary only after some lines."""

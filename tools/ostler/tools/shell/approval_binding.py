@@ -5,11 +5,11 @@ What was approved is what runs: where one of them has changed since, the command
 
 import hashlib
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools import commands
 from ostler.tools.commands import ParsedCommand, SimpleCommand, Word
 from ostler.tools.context import SessionView
@@ -26,7 +26,7 @@ _BUILD_PROGRAMS: Final = frozenset({
     "uv", "uvx", "vagrant", "vite", "vitest", "waf", "webpack", "xcodebuild", "yarn", "zig",
 })  # fmt: skip
 """Programs that run what a file says which the line need not name: a Makefile, a package.json, tests, settings."""
-_UNDECIDED: Final = re.compile(r"\$(?!\{(?:PWD|HOME)\}|(?:PWD|HOME)\b|\(pwd\))|`(?!pwd`|\Z)")
+_UNDECIDED: Final = compile_later(r"\$(?!\{(?:PWD|HOME)\}|(?:PWD|HOME)\b|\(pwd\))|`(?!pwd`|\Z)")
 MAY_CHANGE: Final = (
     "What it runs is decided by files that it does not name, and these may change before it is answered."
 )

@@ -1,12 +1,12 @@
 """Bash's own permission check of a command: whether it only reads, edits inside the roots, or touches guarded files."""
 
 import os
-import re
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools import commands
 from ostler.tools.commands import FileAccess, FileAction, ParsedCommand, SimpleCommand
 from ostler.tools.context import SessionView
@@ -32,7 +32,7 @@ _MAX_REMEMBERED: Final = 1_000
 _QUICK_LENGTH: Final = 2_048
 _QUICK_SIGNS: Final = 100
 """What makes a command slow to parse: a thousand parts fit into two thousand characters, and take 60 ms."""
-_SIGNS: Final = re.compile(r"[^A-Za-z0-9_./:=@%+,^ -]")
+_SIGNS: Final = compile_later(r"[^A-Za-z0-9_./:=@%+,^ -]")
 _FOLDER_COMMANDS: Final = frozenset({"cd", "pushd", "popd"})
 _HARMLESS_FILES: Final = OWN_STREAMS | {"/dev/null", "/dev/tty"}
 _MACHINE_FILES: Final = frozenset({

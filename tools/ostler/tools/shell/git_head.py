@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools import commands
 from ostler.tools.fs.regular_file import NotRegular, open_regular_file
 
-_MOVES_HEAD: Final = re.compile(r"\bgit\b.*\b(?:commit|cherry-pick|merge|rebase)\b", re.DOTALL)
-_ENTRY: Final = re.compile(rb"[0-9a-f]{40,64} ([0-9a-f]{40,64}) [^\t\n]*> (\d{1,12}) [+-]\d{4}\t([^\n]*)")
+_MOVES_HEAD: Final = compile_later(r"\bgit\b.*\b(?:commit|cherry-pick|merge|rebase)\b", re.DOTALL)
+_ENTRY: Final = compile_later(rb"[0-9a-f]{40,64} ([0-9a-f]{40,64}) [^\t\n]*> (\d{1,12}) [+-]\d{4}\t([^\n]*)")
 _TAIL: Final = 64 * 1024
 _SHORT: Final = 4096
 _CLOCK_SLACK_NS: Final = 20_000_000

@@ -1,9 +1,9 @@
 """PowerShell: runs one command, as Bash does, where `pwsh` is installed."""
 
 import os
-import re
 from collections.abc import Sequence
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools import commands
 from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.fs import paths
@@ -24,7 +24,7 @@ from ostler.tools.shell.sleep_detection import parse_powershell_sleep
 from ostler.tools.threads import read_in_thread
 from ostler.tools.tool import Activity, Check, Failure, ToolResult
 
-_SCRIPT = re.compile(r"[\w./-]+\.(?:ps1|psm1|psd1|sh|py|js|rb|pl)\b")
+_SCRIPT = compile_later(r"[\w./-]+\.(?:ps1|psm1|psd1|sh|py|js|rb|pl)\b")
 _FOLDER_COMMANDS = frozenset({"cd", "chdir", "sl", "set-location", "push-location", "pushd", "pop-location", "popd"})
 
 

@@ -1,13 +1,13 @@
 """PowerShell's own permission check of a command: whether it only reads inside the roots, or has to be asked about."""
 
 import os
-import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools import commands
 from ostler.tools.commands import FileAccess, ParsedCommand, SimpleCommand
 from ostler.tools.commands.syntax.parsed import make_literal_word, make_unknown_word
@@ -20,9 +20,9 @@ from ostler.tools.tool import Activity, Allow, AskFirst, Check
 
 _MAX_PARTS: Final = 50
 _ACTIVITY_ORDER: Final[tuple[Activity, ...]] = ("search", "read", "list")
-_PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9_./*?+=%@][A-Za-z0-9_./ *?+=%@-]*")
-_PATTERN: Final = re.compile(r"[*?]")
-_NUMBER: Final = re.compile(r"-\d+(?:\.\d+)?")
+_PLAIN_PATH: Final = compile_later(r"[A-Za-z0-9_./*?+=%@][A-Za-z0-9_./ *?+=%@-]*")
+_PATTERN: Final = compile_later(r"[*?]")
+_NUMBER: Final = compile_later(r"-\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,15 @@
 """Parses `sed -i 's/a/b/' FILE…`: commands that do nothing but edit the files that they name."""
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools import commands
 
 _MAX_FILES: Final = 20
-_FLAGS: Final = re.compile(r"(?:[gI]|i|[1-9][0-9]{0,5})*")
-_ADDRESS: Final = re.compile(r"(?:[1-9][0-9]{0,8}|\$)(?:,(?:[1-9][0-9]{0,8}|\$))?")
-_BETWEEN: Final = re.compile(r"[ \t]*;[ \t;]*")
+_FLAGS: Final = compile_later(r"(?:[gI]|i|[1-9][0-9]{0,5})*")
+_ADDRESS: Final = compile_later(r"(?:[1-9][0-9]{0,8}|\$)(?:,(?:[1-9][0-9]{0,8}|\$))?")
+_BETWEEN: Final = compile_later(r"[ \t]*;[ \t;]*")
 _DELIMITERS: Final = frozenset("/|#,:;!%@+=~^&*?.-_'\"<>()[]{}$")
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ostler.protocol.ids import CallId
+from ostler.protocol.patterns import compile_later
 from ostler.tools.context import SessionView, ToolContext
 from ostler.tools.files.editing import mutation, read_state
 from ostler.tools.files.editing.diff import Hunk, compute_hunks, format_unified
@@ -42,7 +43,7 @@ _MAX_PRINTED: Final = 4 * _MAX_BYTES
 _ULIMIT_SCRIPT: Final = 'ulimit -v 524288; ulimit -t 5; exec "$@"'
 _MAX_REMEMBERED: Final = 1_000
 """Calls that can wait for their permission at one time."""
-_PLAIN_LOCALE: Final = re.compile(r"(?:C|POSIX|)\Z|.*UTF-?8", re.IGNORECASE)
+_PLAIN_LOCALE: Final = compile_later(r"(?:C|POSIX|)\Z|.*UTF-?8", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from ostler.protocol.ids import TodoId
+from ostler.protocol.patterns import compile_later
 from ostler.protocol.todo import Todo
 
-_VERIFIES: Final = re.compile(
+_VERIFIES: Final = compile_later(
     r"\b(verif|check|test|review|validat|lint|confirm|inspect|measur|benchmark)", re.IGNORECASE
 )
 _UNCHECKED: Final = 3

@@ -11,6 +11,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Final, Literal
 from urllib.parse import quote, urljoin
 
+from ostler.protocol.patterns import compile_later
+
 IpAddress = IPv4Address | IPv6Address
 IpNetwork = IPv4Network | IPv6Network
 Scheme = Literal["http", "https"]
@@ -19,10 +21,10 @@ MAX_URL_CHARS: Final = 2_000
 """Longer ones are hardly addresses, and carry much away."""
 _MAX_HOST_CHARS: Final = 253
 _MAX_PORT: Final = 65_535
-_LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_LABEL: Final = compile_later(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER: Final = compile_later(r"[0-9]+|0x[0-9a-f]*")
 """A last label like this makes a host an IPv4 address, in spellings that programs read in different ways."""
-_UNSAFE: Final = re.compile(r"[\x00-\x20\x7f\\]")
+_UNSAFE: Final = compile_later(r"[\x00-\x20\x7f\\]")
 _IN_PATH: Final = "/:@!$&'(+)*,;=~%-._"
 _IN_QUERY: Final = _IN_PATH + '?[]{}|^`"'
 _NOT_PUBLIC: Final[tuple[IpNetwork, ...]] = tuple(

@@ -8,13 +8,14 @@ import orjson
 
 from ostler.protocol.config import Config
 from ostler.protocol.context import ContextPart, PartName
+from ostler.protocol.patterns import compile_later
 from ostler.server.engine.context.clearing import SKILL_TOOL
 from ostler.server.engine.context.tokens import BYTES_PER_TOKEN, estimate_block
 
 MAX_ANSWER_TOKENS: Final = 20_000
 """Room for an answer that is kept free at the most."""
-_INSTRUCTIONS: Final = re.compile(r'<ostler-instructions id="(\w+)".*?</ostler-instructions id="\1">', re.DOTALL)
-_MEMORY: Final = re.compile(r'<ostler-memory id="(\w+)".*?</ostler-memory id="\1">', re.DOTALL)
+_INSTRUCTIONS: Final = compile_later(r'<ostler-instructions id="(\w+)".*?</ostler-instructions id="\1">', re.DOTALL)
+_MEMORY: Final = compile_later(r'<ostler-memory id="(\w+)".*?</ostler-memory id="\1">', re.DOTALL)
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
 

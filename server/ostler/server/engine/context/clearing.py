@@ -4,10 +4,10 @@ Oldest first. The last ones stay, and so does what nobody could get again: an ag
 that was loaded. A result that a later one refers to is cleared only together with that one.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.server.engine.context.repeats import find_repeated
 from ostler.server.engine.context.rows import Row, StoredResult, list_results
 from ostler.server.engine.context.tokens import BYTES_PER_TOKEN, estimate_block
@@ -23,7 +23,7 @@ _LASTING: Final = frozenset(
     {"Agent", "Task", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode", SKILL_TOOL, "SlashCommand", "ToolSearch"}
 )
 _HEAD: Final = "(Cleared to make room: "
-_KEPT: Final = re.compile(r"result://(r_\w+)")
+_KEPT: Final = compile_later(r"result://(r_\w+)")
 UNCHANGED: Final = "in the conversation already, and the file has not changed since.)"
 """How Read ends where it gives nothing, since the model has it already."""
 

@@ -2,12 +2,12 @@
 
 import hashlib
 import os
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Final, get_args
 
+from ostler.protocol.patterns import compile_later
 from ostler.protocol.session import Mode
 from ostler.server.prompt.agent_kinds import load_built_in_kinds
 from ostler.server.settings.agent_kinds.front_matter import BadFrontMatter, Entry, parse_front_matter
@@ -16,7 +16,7 @@ from ostler.server.settings.safe_read import Unreadable, read_bytes
 from ostler.server.settings.types import AgentEntry, Problem, Source
 from ostler.tools.services import AgentKind
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_NAME: Final = compile_later(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _MAX_FILES: Final = 100
 _MAX_DESCRIPTION_CHARS: Final = 4_000
 _MODES: Final[tuple[str, ...]] = get_args(Mode)

@@ -3,11 +3,11 @@
 Also parses a word that is a command line, which other wrappers have, too.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools.commands.syntax.parsed import SimpleCommand, make_literal_word, make_unknown_word
 from ostler.tools.commands.syntax.parser import parse_command
 from ostler.tools.commands.syntax.words import Word
@@ -18,7 +18,7 @@ _LONG_LINES: Final = ("--command", "--init-command")
 _LONG_VALUES: Final = frozenset({"--rcfile", "--init-file"})
 _LETTERS_WITH_VALUE: Final = "oO"
 _MAX_LINES: Final = 200
-_DESCRIPTOR: Final = re.compile(r"/dev/(?:stdin|fd/.*)|/proc/[^/]+/(?:task/[^/]+/)?fd/.*")
+_DESCRIPTOR: Final = compile_later(r"/dev/(?:stdin|fd/.*)|/proc/[^/]+/(?:task/[^/]+/)?fd/.*")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """Finds command substitutions in the source text that the syntax tree does not show."""
 
-import re
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools.commands.syntax.tree import find_nodes
 
 if TYPE_CHECKING:
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 _NESTED: Final = frozenset({"command_substitution", "process_substitution", "arithmetic_expansion"})
 _QUOTES: Final = frozenset(b"\\'\"")
-_STOPS: Final = re.compile(rb"[\\'\"`]|\$\(")
-_STOPS_IN_TEXT: Final = re.compile(rb"[\\`]|\$\(")
+_STOPS: Final = compile_later(rb"[\\'\"`]|\$\(")
+_STOPS_IN_TEXT: Final = compile_later(rb"[\\`]|\$\(")
 
 
 def find_hidden_substitution(node: "Node", data: bytes, beside: frozenset[str]) -> int | None:

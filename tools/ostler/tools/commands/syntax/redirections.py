@@ -4,6 +4,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools.commands.syntax.parsed import Folders, Redirection
 from ostler.tools.commands.syntax.strict_parser import divides_after_dash
 from ostler.tools.commands.syntax.words import Word, read_word
@@ -11,9 +12,9 @@ from ostler.tools.commands.syntax.words import Word, read_word
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_QUOTING: Final = re.compile(r"[\\'\"]")
-_EXPANDS: Final = re.compile(r"[$`\\]")
-_ASSIGNS: Final = re.compile(
+_QUOTING: Final = compile_later(r"[\\'\"]")
+_EXPANDS: Final = compile_later(r"[$`\\]")
+_ASSIGNS: Final = compile_later(
     r"\$\{[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?:?=|\$\(\(.*?(?:(?<![=!<>])=(?!=)|\+\+|--)|\$\[", re.DOTALL
 )
 """Expansions that set a variable, which the shell makes before the command runs: `${x:=y}`, `$((x=1))`."""

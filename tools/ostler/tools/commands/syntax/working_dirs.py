@@ -1,17 +1,17 @@
 """Tracks the working directories that a simple command may run in, across `cd`."""
 
 import posixpath
-import re
 from collections.abc import Sequence
 from itertools import dropwhile
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools.commands.syntax.parsed import Folders
 
 _MAX_FOLDERS: Final = 8
 _MAX_LEVELS: Final = 64
 """How far a line may go down: each folder on the way is resolved, and all above it."""
-MAY_CHANGE_FOLDER: Final = re.compile(
+MAY_CHANGE_FOLDER: Final = compile_later(
     r"\b(?:cd|pushd|popd|eval|source|trap|builtin|command|exec)\b|(?:^|[\s;&|({])\.\s"
 )
 """Matches source text that may change the folder."""

@@ -1,10 +1,10 @@
 """Replaces, inserts or deletes a cell, and serialises the notebook: everything else stays as it was written."""
 
 import hashlib
-import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools.files.editing import read_state
 from ostler.tools.formats import notebook_json
 from ostler.tools.formats.notebook import Json, Notebook, find_cells, get_cell_id
@@ -15,7 +15,7 @@ CellType = Literal["code", "markdown"]
 
 CELL_NEEDED: Final = 11
 TYPE_NEEDED: Final = 12
-_INDENTED: Final = re.compile(r"\{(\r?\n)([ \t]*)\"")
+_INDENTED: Final = compile_later(r"\{(\r?\n)([ \t]*)\"")
 _MAX_NAMED: Final = 20
 """How many cells a failure lists."""
 

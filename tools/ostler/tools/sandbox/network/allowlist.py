@@ -1,13 +1,14 @@
 """Which hosts and which addresses the proxy lets a sandboxed command reach."""
 
 import ipaddress
-import re
 from collections.abc import Iterable
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
+
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-_NAME: Final = re.compile(
+_NAME: Final = compile_later(
     r"(?=.{1,253}\Z)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 )
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")

@@ -4,9 +4,9 @@ import base64
 import binascii
 import contextlib
 import os
-import re
 from typing import TYPE_CHECKING, Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools.fs.text_file import Unreadable, format_size
 from ostler.tools.threads import change_in_thread, change_later
 
@@ -18,7 +18,7 @@ _MAX_BYTES: Final = 20 * 1024 * 1024
 # What the first bytes of a PNG and of a JPEG become when they are taken for text.
 _AS_TEXT: Final = ("\ufffdPNG\r\n", "\ufffd\ufffd\ufffd")
 _RAW: Final = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
-_URI: Final = re.compile(rb"\s*data:image/(?:png|jpeg|gif|webp);base64,([A-Za-z0-9+/=\r\n]+)\s*")
+_URI: Final = compile_later(rb"\s*data:image/(?:png|jpeg|gif|webp);base64,([A-Za-z0-9+/=\r\n]+)\s*")
 _URI_BEGINS: Final = "data:image/"
 
 

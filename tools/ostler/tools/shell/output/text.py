@@ -5,6 +5,7 @@ import shlex
 import signal
 from typing import Final
 
+from ostler.protocol.patterns import compile_later
 from ostler.tools.commands import ParsedCommand, SimpleCommand
 
 _HARMLESS: Final = {
@@ -19,7 +20,7 @@ _HARMLESS: Final = {
     "[": "the condition is false",
     "find": "some folders could not be looked into",
 }
-_CD_FIRST: Final = re.compile(r"""\s*+cd[ \t]++(?:'[^']*+'|"[^"$`\\]*+"|[^\s;|&<>()'"$`\\]++)[ \t]*+&&""")
+_CD_FIRST: Final = compile_later(r"""\s*+cd[ \t]++(?:'[^']*+'|"[^"$`\\]*+"|[^\s;|&<>()'"$`\\]++)[ \t]*+&&""")
 """A command that begins with `cd FOLDER &&`, as most commands of most models do."""
 _CD_FAILED: Final = ": cd: "
 _OPERATORS: Final = "();<>|&\n"
@@ -31,7 +32,7 @@ _SILENT: Final = frozenset({
     "export", "unset", "alias", "unalias", "set", "true", ":", "umask", "wait", "kill", "sync", "mkfifo", "tee",
 })  # fmt: skip
 _SILENT_GIT: Final = frozenset({"add", "rm", "mv", "config", "tag"})
-_VERBOSE: Final = re.compile(r"-(?:[A-Za-z]*v[A-Za-z]*|-verbose|-changes)\Z")
+_VERBOSE: Final = compile_later(r"-(?:[A-Za-z]*v[A-Za-z]*|-verbose|-changes)\Z")
 
 
 _REAL_TIME: Final = range(35, 64)

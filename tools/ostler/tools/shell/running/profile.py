@@ -19,6 +19,7 @@ from typing import Final
 import anyio
 
 from ostler.protocol.ids import CallId
+from ostler.protocol.patterns import compile_later
 from ostler.tools import commands
 from ostler.tools.process.environment import MARKER, build_clean_environment, may_inherit
 from ostler.tools.process.process import Child, spawn
@@ -40,12 +41,12 @@ _MACHINE_FILES: Final = ("/etc/profile", "/etc/profile.d", "/etc/bash.bashrc", "
 _HOME_FILES: Final = (".bash_profile", ".bash_login", ".profile", ".bashrc", ".bash_aliases")
 # What is only about that shell, or about an agent that ended with it.
 _EXCLUDED_VARIABLES: Final = frozenset({"_", "PWD", "OLDPWD", "SHLVL", MARKER, "SSH_AUTH_SOCK", "SSH_AGENT_PID"})
-_NAME: Final = re.compile(r"^(?:alias (?:-- )?)?([^\s=()]+)(?: \(\) ?$|=)", re.MULTILINE)
-_INTERACTIVE_ALIAS: Final = re.compile(
+_NAME: Final = compile_later(r"^(?:alias (?:-- )?)?([^\s=()]+)(?: \(\) ?$|=)", re.MULTILINE)
+_INTERACTIVE_ALIAS: Final = compile_later(
     r"^alias (?:-- )?(?:rm|cp|mv|ln)='[^\n]* (?:-\w*[iI]|--interactive)[^\n]*\n", re.MULTILINE
 )
 """`rm -i` and its like: nobody answers them, and they would do nothing and exit with 0."""
-_TOKEN: Final = re.compile(r"[^\s;|&()<>'\"\\]+")
+_TOKEN: Final = compile_later(r"[^\s;|&()<>'\"\\]+")
 _SOURCING: Final = frozenset({".", "source", "eval", "trap", "command", "builtin", "type", "declare", "alias"})
 
 # Only builtins, which no PATH and no alias changes.
