@@ -664,6 +664,12 @@ export interface ConfigSandbox {
   file_mb?: number;
 }
 
+/** Where a search provider is reached. */
+export interface ConfigSearchSite {
+  /** The address of its API, with `searxng` that of your own server; it may be private. Null: the usual one. */
+  url?: string | null;
+}
+
 /** A setting, and what it shall be. */
 export interface ConfigSet {
   /** A dotted name like `listen.port`. */
@@ -722,12 +728,18 @@ export interface ConfigValue {
   path: string;
 }
 
-/** What tools may read of the web. */
+/** What tools may read of the web, and who searches it. */
 export interface ConfigWeb {
   /** The small model reads a page with more characters, and answers the question; a shorter one is given whole. */
   summarise_over?: number;
   /** Addresses outside the public internet that may be fetched from, as `10.1.2.3` or `10.0.0.0/8`. */
   allow_private?: Array<string>;
+  /** Who searches for WebSearch. `auto`: the API of the model, where it is known to search; `api`: known or not. */
+  search?: "auto" | "api" | "searxng" | "brave" | "tavily" | "exa" | "off";
+  searxng?: ConfigSearchSite;
+  brave?: ConfigSearchSite;
+  tavily?: ConfigSearchSite;
+  exa?: ConfigSearchSite;
 }
 
 /** What the model is sent of a conversation has become less; what people see has not. */

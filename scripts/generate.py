@@ -44,7 +44,7 @@ def generate_files() -> dict[str, str]:
 
 def describe_tools() -> dict[str, Any]:
     """The schemas of the built-in tools by name: what each takes, and the `output` of its calls for clients."""
-    session = SessionView(SessionId(""), "/", "/", (), "default")
+    session = SessionView(SessionId(""), "/", "/", (), "default", api_searches=True)
     return {
         tool.name: {
             "summary": tool.title,

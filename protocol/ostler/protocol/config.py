@@ -3,6 +3,7 @@
 from decimal import Decimal
 from ipaddress import ip_network
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -196,13 +197,38 @@ class Tools(Section):
     """Leaves schemas out of the prompt until the model looks for them. `auto`: where they exceed 5,000 tokens."""
 
 
+def _check_web_address(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
+        raise ValueError("it is no address that begins with http:// or https://")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise ValueError("it is an address without name, password, query and fragment")
+    return text
+
+
+WebAddress = Annotated[str, Field(min_length=8, max_length=500), AfterValidator(_check_web_address)]
+
+
+class SearchSite(Section):
+    """Where a search provider is reached."""
+
+    url: WebAddress | None = None
+    """The address of its API, with `searxng` that of your own server; it may be private. Null: the usual one."""
+
+
 class Web(Section):
-    """What tools may read of the web."""
+    """What tools may read of the web, and who searches it."""
 
     summarise_over: Annotated[int, Field(ge=1_000, le=1_000_000)] = 20_000
     """The small model reads a page with more characters, and answers the question; a shorter one is given whole."""
     allow_private: list[Network] = []
     """Addresses outside the public internet that may be fetched from, as `10.1.2.3` or `10.0.0.0/8`."""
+    search: Literal["auto", "api", "searxng", "brave", "tavily", "exa", "off"] = "auto"
+    """Who searches for WebSearch. `auto`: the API of the model, where it is known to search; `api`: known or not."""
+    searxng: SearchSite = SearchSite.model_construct()
+    brave: SearchSite = SearchSite.model_construct()
+    tavily: SearchSite = SearchSite.model_construct()
+    exa: SearchSite = SearchSite.model_construct()
 
 
 class Results(Section):

@@ -122,6 +122,31 @@ def new_call_id() -> str:
     return f"toolu_{uuid.uuid4().hex[:24]}"
 
 
+def searches_web(query: str, found: list[Event] | str) -> tuple[Block, Block]:
+    """A search that the API made itself, with the pages that it found or the code of its error."""
+    id = f"srvtoolu_{uuid.uuid4().hex[:24]}"
+    start = {"type": "server_tool_use", "id": id, "name": "web_search", "input": {}}
+    text = orjson.dumps({"query": query}).decode()
+    content = {"type": "web_search_tool_result_error", "error_code": found} if isinstance(found, str) else found
+    return (
+        Block(start, _build_deltas("input_json_delta", "partial_json", ("", *split_text(text, 7)))),
+        Block({"type": "web_search_tool_result", "tool_use_id": id, "content": content}, ()),
+    )
+
+
+def web_page(title: str, url: str) -> Event:
+    """A page that such a search has found."""
+    return {"type": "web_search_result", "title": title, "url": url, "encrypted_content": "ZW5j", "page_age": None}
+
+
+def cites(text: str, url: str, quoted: str) -> Block:
+    """Text, with where it is from."""
+    place = {"type": "web_search_result_location", "url": url, "title": url, "cited_text": quoted}
+    citation: Event = {"type": "citations_delta", "citation": {**place, "encrypted_index": "ZW5j"}}
+    start = {"type": "text", "text": "", "citations": []}
+    return Block(start, (citation, *_build_deltas("text_delta", "text", (text,))))
+
+
 def _build_deltas(kind: str, key: str, parts: tuple[str | Act, ...]) -> tuple[Event | Act, ...]:
     return tuple({"type": kind, key: part} if isinstance(part, str) else part for part in parts)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Final
 
-from tests.support.messages_api import tool_extras
+from tests.support.messages_api import server_tools, tool_extras
 
 _FIELDS: Final = frozenset(
     {
@@ -88,10 +88,13 @@ def _check_tools(tools: Any) -> Iterator[str]:
     for index, tool in enumerate(tools):
         if not isinstance(tool, dict) or not isinstance(tool.get("name"), str) or not tool["name"]:
             yield f"tools.{index}.name: a name is required"
-        elif "type" not in tool and not _is_object_schema(tool.get("input_schema")):
+        elif server_tools.is_server_tool(tool):
+            yield from server_tools.find_tool_problems(tool, f"tools.{index}")
+        elif not _is_object_schema(tool.get("input_schema")):
             yield f"tools.{index}.input_schema: a schema of type object is required"
-    if all(isinstance(tool, dict) and isinstance(tool.get("input_schema"), dict) for tool in tools):
-        yield from tool_extras.find_problems(tools)
+    own = [tool for tool in tools if not server_tools.is_server_tool(tool)]
+    if all(isinstance(tool, dict) and isinstance(tool.get("input_schema"), dict) for tool in own):
+        yield from tool_extras.find_problems(own)
 
 
 def _is_object_schema(schema: Any) -> bool:
@@ -149,6 +152,8 @@ def _check_block(block: Any, role: Any, place: str) -> Iterator[str]:
             yield from _check_call(block, place)
         case "tool_result":
             yield from _check_result(block, place)
+        case "server_tool_use" | "web_search_tool_result":
+            yield from server_tools.find_block_problems(block, place)
         case "image":
             yield from _check_image(block, place)
 
@@ -226,6 +231,7 @@ def _check_pairs(messages: list[Json]) -> Iterator[str]:
     for index, message in enumerate(messages):
         blocks = message["content"] if isinstance(message["content"], list) else []
         yield from _check_results_of(owed, blocks, f"messages.{index}")
+        yield from server_tools.find_unpaired(blocks, f"messages.{index}")
         owed = [block["id"] for block in blocks if block["type"] == "tool_use"]
         if len(owed) != len(set(owed)):
             yield f"messages.{index}: ids of tool_use blocks must be unique"

@@ -16,6 +16,8 @@ _TEXTS: Final = {
     "input_json_delta": "input",
 }
 
+_CALLS: Final = frozenset({"tool_use", "server_tool_use"})
+
 
 def render_whole(reply: Reply, model: str) -> Reply:
     """The same message at once: what waits in its stream, waits before it; what breaks off, does so in the middle."""
@@ -59,12 +61,15 @@ def _apply_event(message: dict[str, Any], event: dict[str, Any]) -> None:
     match event["type"]:
         case "content_block_start":
             start = event["content_block"]
-            message["content"].append({**start, "input": ""} if start["type"] == "tool_use" else dict(start))
+            message["content"].append({**start, "input": ""} if start["type"] in _CALLS else dict(start))
         case "content_block_delta":
             block, delta = message["content"][-1], event["delta"]
+            if delta["type"] == "citations_delta":
+                block["citations"].append(delta["citation"])
+                return
             name = _TEXTS[delta["type"]]
             block[name] = block.get(name, "") + delta[name if name != "input" else "partial_json"]
-        case "content_block_stop" if message["content"][-1]["type"] == "tool_use":
+        case "content_block_stop" if message["content"][-1]["type"] in _CALLS:
             block = message["content"][-1]
             block["input"] = orjson.loads(block["input"] or "{}")
         case "message_delta":

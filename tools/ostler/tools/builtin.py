@@ -30,6 +30,7 @@ from ostler.tools.todos.task_update import TaskUpdate
 from ostler.tools.todos.todo_write import TodoWrite
 from ostler.tools.tool import AnyTool
 from ostler.tools.web.web_fetch import WebFetch
+from ostler.tools.web.web_search import WebSearch
 from ostler.tools.worktree.enter_worktree import EnterWorktree
 from ostler.tools.worktree.exit_worktree import ExitWorktree
 
@@ -61,6 +62,7 @@ BUILT_IN: Final[tuple[AnyTool, ...]] = (
     TodoWrite(),
     ToolSearch(),
     WebFetch(),
+    WebSearch(),
     Write(),
 )
 

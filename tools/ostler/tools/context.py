@@ -68,6 +68,8 @@ class SessionView:
     """The skills as the model was told of them, a line each."""
     skill_folders: tuple[str, ...] = ()
     """The folders of the skills in effect: what lies beside a skill may be read."""
+    api_searches: bool = False
+    """The API of the session's model is known to search the web."""
     agent_kinds: tuple[AgentKind, ...] = ()
     """The kinds of agents that it may start; empty where it may start none."""
 

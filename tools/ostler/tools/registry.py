@@ -121,7 +121,7 @@ def _explain_missing(
     tool: AnyTool, wanted: str | Sequence[str], denied: Collection[str], session: SessionView
 ) -> str | None:
     if not tool.is_enabled(session):
-        return "it is disabled"
+        return tool.explain_absence(session)
     if tool.name in denied or any(alias in denied for alias in tool.aliases):
         return "a rule denies it as a whole"
     match wanted:

@@ -538,7 +538,39 @@ class NoAttachments:
         raise OSError(0, "nothing is kept here")
 
 
-class Web(Protocol):
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A page that a search has found."""
+
+    title: str
+    url: str
+    snippet: str = ""
+    """Some of its words, where the provider shows any."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    """What a search has found."""
+
+    provider: str
+    hits: tuple[SearchHit, ...]
+    commentary: str = ""
+    """What the provider itself says to it."""
+
+
+class SearchFailed(Exception):
+    """The web could not be searched; the message is for the model."""
+
+
+class WebSearcher(Protocol):
+    """A provider of searches. All of them are asked the same, and answer the same."""
+
+    async def search(self, query: str, allowed: Sequence[str], blocked: Sequence[str], limit: int) -> SearchAnswer:
+        """Raises SearchFailed. `allowed`: only pages of these hosts and below; `blocked`: none of those."""
+        ...
+
+
+class Web(WebSearcher, Protocol):
     """What the daemon does for tools that read the web."""
 
     async def answer(self, question: str, text: str) -> str | None:
@@ -551,6 +583,9 @@ class NoWeb:
 
     async def answer(self, question: str, text: str) -> str | None:
         return None
+
+    async def search(self, query: str, allowed: Sequence[str], blocked: Sequence[str], limit: int) -> SearchAnswer:
+        raise SearchFailed("The web is not searched here.")
 
 
 class ProfileSnapshot(Protocol):

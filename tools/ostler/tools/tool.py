@@ -226,6 +226,10 @@ class Tool(ABC, Generic[I, O]):
         """Present in this session at all?"""
         return True
 
+    def explain_absence(self, session: SessionView) -> str:
+        """Why it is not, in words that follow `because`."""
+        return "it is disabled"
+
     def is_concurrency_safe(self, given: I) -> bool:
         """May it run concurrently with other safe calls?"""
         return False

@@ -97,6 +97,8 @@ class ToolConfig:
     """The section `[tools]` itself, so that a new setting in it needs no line here."""
     web: Web = _DEFAULT_WEB
     """The section `[web]`."""
+    search_keys: frozenset[str] = frozenset()
+    """The search providers that there is a key for."""
     network_reads: bool = False
     """What needs a socket or the network only to look passes unasked, outside the sandbox."""
     todos: Literal["v1", "v2"] = "v2"

@@ -7,6 +7,7 @@ from ostler.protocol.ids import SessionId
 from ostler.protocol.methods import TOOL_LIST
 from ostler.protocol.shapes import Call
 from ostler.protocol.tool import CallRef, ToolInfo, ToolList, ToolPage
+from ostler.server.config.configuration import Configuration
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.engine import Engine
 from ostler.server.rpc.paging import paginate_list
@@ -19,6 +20,7 @@ from ostler.tools.tool import AnyTool
 @dataclass(frozen=True, slots=True)
 class ToolMethods:
     engine: Engine
+    configuration: Configuration
 
     async def list(self, params: ToolList) -> ToolPage:
         if params.session_id is not None:
@@ -27,6 +29,7 @@ class ToolMethods:
         else:
             shared = self.engine.shared
             config = shared.config()
+            small_model = self.engine.settings_loader.build_small_model(lambda model, usage: None)
             view = SessionView(
                 SessionId(""),
                 "/",
@@ -37,6 +40,7 @@ class ToolMethods:
                 background=config.tools.background,
                 # As in a session in which somebody can be asked.
                 plan_file=shared.home,
+                api_searches=small_model.searches(self.configuration.default_model),
                 agent_kinds=self.engine.agents.list_root_kinds(),
             )
             toolset = (await self.engine.load_registry()).for_session("full", (), view)

@@ -111,6 +111,16 @@ class Credentials:
         self._write({name: entry for name, entry in self._document.items() if name != provider})
         return True
 
+    def read_key(self, provider: str) -> str | None:
+        """The key that is used. Raises BadCredentials or KeyringFailed; blocks."""
+        used = self.find(provider)
+        if used is None:
+            return None
+        if used.variable is not None:
+            return self._environ[used.variable].strip()
+        kept = used.stored.api_key if used.stored is not None else None
+        return kept or self.fetch_from_keyring(provider)
+
     def fetch_from_keyring(self, provider: str) -> str:
         """Raises KeyringFailed; blocks, perhaps until a person has unlocked it."""
         return _Keyring(self.path).get(provider)

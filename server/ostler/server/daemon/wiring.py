@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 
 from ostler.protocol.config import Config, Sandbox
+from ostler.protocol.credentials import PROVIDERS
 from ostler.protocol.methods import METHODS
 from ostler.protocol.places import Places
 from ostler.protocol.shapes import Usage
@@ -82,6 +83,7 @@ def make_shared_services(places: Places, configuration: Configuration, umask: in
         sandbox=sandbox,
         permissions=lambda: configuration.current.permissions,
         config=ToolConfigCache(configuration, sandbox, profile, umask, testing=testing),
+        search_key=configuration.credentials.read_key,
         umask=umask,
     )
     return shared
@@ -141,18 +143,24 @@ class ToolConfigCache:
         self._profile = profile
         self._umask = umask
         self._testing = testing
-        self._cached: tuple[Config, ToolConfig] | None = None
+        self._cached: tuple[Config, int, ToolConfig] | None = None
 
     def __call__(self) -> ToolConfig:
         now, sandbox, cached = self._configuration.current, self._sandbox(), self._cached
-        if cached is None or cached[0] is not now or cached[1].sandbox is not sandbox:
-            cached = self._cached = (now, self._build(now, sandbox))
-        return cached[1]
+        keys = self._configuration.credentials.version
+        if cached is None or cached[0] is not now or cached[1] != keys or cached[2].sandbox is not sandbox:
+            cached = self._cached = (now, keys, self._build(now, sandbox))
+        return cached[2]
 
     def _build(self, config: Config, sandbox: SandboxSettings) -> ToolConfig:
         return ToolConfig(
             tools=config.tools,
             web=config.web,
+            search_keys=frozenset(
+                name
+                for name, provider in PROVIDERS.items()
+                if provider.serves == "web search" and self._configuration.credentials.has_key(name)
+            ),
             network_reads=config.permissions.network_reads,
             todos=config.todos,
             assistant=Assistant(config.turns.tick_seconds) if config.assistant else None,
@@ -236,8 +244,8 @@ def assemble_daemon(
         models=ModelMethods(log, configuration, providers),
         auth=AuthMethods(configuration.credentials, configuration),
         trust=TrustMethods(engine),
-        tools=ToolMethods(engine),
         files=FileMethods(engine),
+        tools=ToolMethods(engine, configuration),
         tasks=TaskMethods(engine),
         agents=AgentMethods(engine),
         todos=TodoMethods(),

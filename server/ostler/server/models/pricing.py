@@ -93,6 +93,14 @@ def knows_compaction(model: str) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in _load_data()["with_compaction"])
 
 
+def knows_search(model: str) -> bool:
+    """Whether the maker's API searches the web for this model."""
+    name = _RESELLER.sub("", model)
+    return name.startswith("claude-") and not any(
+        fnmatchcase(name, pattern) for pattern in _load_data()["without_search"]
+    )
+
+
 def format_usd(amount: Decimal) -> str:
     """As it goes over the wire: a plain decimal without an exponent or zeros at its end."""
     text = f"{amount.quantize(_SMALLEST, ROUND_HALF_EVEN):f}"

@@ -128,6 +128,10 @@ class Provider(Protocol):
         """Whether the provider summarises a conversation itself, where a request asks for it."""
         ...
 
+    def searches(self, model: str) -> bool:
+        """Whether the provider is known to search the web itself, where a request has its tool for that."""
+        ...
+
     def forgo_compaction(self, model: str) -> None:
         """The provider has refused to: from now on `compacts` is False for this model."""
         ...

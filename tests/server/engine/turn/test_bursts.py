@@ -39,6 +39,9 @@ class BurstProvider:
     def forgo_extras(self, model: str) -> None:
         raise AssertionError("it takes them")
 
+    def searches(self, model: str) -> bool:
+        return False
+
     def compacts(self, model: str) -> bool:
         return False
 

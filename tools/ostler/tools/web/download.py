@@ -4,7 +4,7 @@ import asyncio
 import re
 import zlib
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from http import HTTPStatus
 from typing import Final
 
@@ -60,17 +60,32 @@ async def _follow(url: Url, allowed: AllowedAddresses, resolve: Resolve, max_byt
 async def _request(url: Url, allowed: AllowedAddresses, resolve: Resolve, max_bytes: int) -> tuple[Page, str | None]:
     """The page at one address, or where it redirects to."""
     headers: dict[bytes | str, bytes | str] = {
-        "User-Agent": _name_ourselves(),
+        "User-Agent": name_ourselves(),
         "Accept": _ACCEPTED,
         "Accept-Encoding": "gzip, deflate",
     }
+    async with open_response(url, allowed, headers, resolve=resolve) as response:
+        return await _read_response(url, response, max_bytes)
+
+
+@asynccontextmanager
+async def open_response(
+    url: Url,
+    allowed: AllowedAddresses,
+    headers: Mapping[bytes | str, bytes | str],
+    *,
+    resolve: Resolve = resolve_host,
+    content: bytes | None = None,
+) -> AsyncGenerator[httpcore2.Response]:
+    """What a site answers to one request: a GET, or with content a POST. What goes wrong raises PageUnavailable."""
     limits = {"timeout": {"connect": _CONNECT_SECONDS, "read": _READ_SECONDS, "write": _READ_SECONDS}}
+    method = "GET" if content is None else "POST"
     try:
         async with (
             await open_pool(url, allowed, resolve) as pool,
-            pool.stream("GET", str(url), headers=headers, extensions=limits) as response,
+            pool.stream(method, str(url), headers=headers, content=content, extensions=limits) as response,
         ):
-            return await _read_response(url, response, max_bytes)
+            yield response
     except httpcore2.ProxyError as error:
         raise PageUnavailable(f"The proxy did not let the request through: {error}") from None
     except httpcore2.TimeoutException:
@@ -82,10 +97,10 @@ async def _request(url: Url, allowed: AllowedAddresses, resolve: Resolve, max_by
 
 
 async def _read_response(url: Url, response: httpcore2.Response, max_bytes: int) -> tuple[Page, str | None]:
-    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
+    headers = read_headers(response)
     location = headers.get("location") if response.status in _REDIRECTS else None
     media_type, _, parameters = headers.get("content-type", "").partition(";")
-    data = b"" if location is not None else await _read_body(url, response, headers, max_bytes)
+    data = b"" if location is not None else await read_body(url, response, headers, max_bytes)
     charset = _CHARSET.search(parameters)
     page = Page(
         url=url,
@@ -98,7 +113,13 @@ async def _read_response(url: Url, response: httpcore2.Response, max_bytes: int)
     return page, location
 
 
-async def _read_body(url: Url, response: httpcore2.Response, headers: Mapping[str, str], max_bytes: int) -> bytes:
+def read_headers(response: httpcore2.Response) -> dict[str, str]:
+    """By their names in small letters."""
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
+
+
+async def read_body(url: Url, response: httpcore2.Response, headers: Mapping[str, str], max_bytes: int) -> bytes:
+    """All of it, unfolded; raises PageUnavailable."""
     length = headers.get("content-length", "")
     if length.isascii() and length.isdigit() and int(length[:20]) > max_bytes:
         raise PageUnavailable(_explain_size(url, max_bytes))
@@ -153,7 +174,7 @@ def _name_status(code: int) -> str:
         return ""
 
 
-def _name_ourselves() -> str:
+def name_ourselves() -> str:
     """Who asks, and for whom: a site that wants none of it can say so."""
     # Imported here: it takes long, and the first request fetches nothing.
     from importlib.metadata import version  # noqa: PLC0415

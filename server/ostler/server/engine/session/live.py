@@ -347,6 +347,7 @@ class LiveSession:
             assistant=config.assistant if self.record.parent_id is None else None,
             may_read=make_read_filter(self.rules),
             opened_addresses=list_opened_addresses(self.rules),
+            api_searches=self.small_model.searches(self.record.model),
             agent_kinds=self.agents.list_kinds(self),
             skill_list=self.state.get(SKILL_LIST, ""),
             skill_folders=tuple(skill.folder for skill in self.skills.values() if skill.folder is not None),

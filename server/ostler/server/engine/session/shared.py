@@ -38,6 +38,8 @@ class SharedServices:
     """The section `[permissions]` of the configuration."""
     config: Callable[[], ToolConfig]
     """What it says to tools: the same object until it changes."""
+    search_key: Callable[[str], str | None]
+    """The key of a search provider. Raises BadCredentials or KeyringFailed; blocks."""
     umask: int = 0o022
     """The user's own: the daemon's is stricter, and commands must not make a project's files private."""
     client_calls: ClientTools | None = None

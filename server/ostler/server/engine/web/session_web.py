@@ -1,13 +1,16 @@
-"""The service for tools that read the web: long pages are read by the small model."""
+"""The service for tools that read the web: long pages are read by the small model, and providers search."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import anyio
 
 from ostler.server.engine.session.live import LiveSession
+from ostler.server.engine.web.searchers import find_searcher
 from ostler.server.models.provider import ModelFailure
 from ostler.server.observability import logs
+from ostler.tools.services import SearchAnswer
 
 _SECONDS: Final = 60.0
 _ANSWER_TOKENS: Final = 4_000
@@ -41,3 +44,7 @@ class SessionWeb:
             logs.log.warning("page_not_answered", model=model, exc_info=error)
             return None
         return said.strip() or None
+
+    async def search(self, query: str, allowed: Sequence[str], blocked: Sequence[str], limit: int) -> SearchAnswer:
+        """With the provider that the session has now. Raises SearchFailed."""
+        return await (await find_searcher(self.session)).search(query, allowed, blocked, limit)

@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 
 from ostler.server.models.model_list import MAX_LIST_BYTES, OfferedModel, list_known_models, parse_offered
-from ostler.server.models.pricing import knows_compaction, knows_extras
+from ostler.server.models.pricing import knows_compaction, knows_extras, knows_search
 from ostler.server.models.provider import ModelFailure, ModelRequest, RawEvent
 from ostler.tools.spelling import suggest_spelling
 from ostler.tools.threads import read_in_thread
@@ -169,6 +169,10 @@ class AnthropicProvider:
         if self.settings.compaction == "never" or model in self._without_compaction:
             return False
         return self.settings.compaction == "always" or (self.settings.is_anthropic and knows_compaction(model))
+
+    def searches(self, model: str) -> bool:
+        """See `Provider`."""
+        return self.settings.is_anthropic and self.settings.find_problem() is None and knows_search(model)
 
     def forgo_compaction(self, model: str) -> None:
         """See `Provider`."""

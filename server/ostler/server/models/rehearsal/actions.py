@@ -9,6 +9,7 @@ from ostler.server.models.rehearsal import speech
 from ostler.server.models.rehearsal.steps import (
     Ask,
     Delegate,
+    Fetch,
     Find,
     Introduce,
     Join,
@@ -21,6 +22,7 @@ from ostler.server.models.rehearsal.steps import (
     RequestedStep,
     Run,
     Say,
+    SearchWeb,
     Step,
     Think,
     Unclear,
@@ -30,7 +32,7 @@ from ostler.server.models.rehearsal.steps import (
 )
 from ostler.server.models.rehearsal.suggestions import suggest_requests
 
-READ_ONLY_TOOLS: Final = frozenset({"Read", "Glob", "Grep"})
+READ_ONLY_TOOLS: Final = frozenset({"Read", "Glob", "Grep", "WebFetch", "WebSearch"})
 """Tools that change nothing: their calls may be repeated."""
 PARALLEL_TOOLS: Final = READ_ONLY_TOOLS | {"Agent"}
 """Tools of which several calls may be in one message."""
@@ -141,6 +143,10 @@ def _translate_step(step: Step, words: str, capabilities: Capabilities, *, alone
             return [Call("Glob", {"pattern": pattern} | _limit_to_folder(folder, capabilities), words)]
         case Find():
             return [_build_grep(step, capabilities)]
+        case Fetch(url):
+            return [Call("WebFetch", {"url": url, "prompt": f"What does {url} say?"}, f"fetch {url}")]
+        case SearchWeb():
+            return [_build_web_search(step, capabilities)]
         case Replace(old, new, path, every):
             edit: dict[str, Any] = {"file_path": capabilities.resolve_path(path), "old_string": old, "new_string": new}
             if every:
@@ -192,6 +198,12 @@ def _build_read(step: Read, capabilities: Capabilities) -> Call:
         tool_input |= {"offset": step.first, "limit": step.last - step.first + 1}
         description = f"read lines {step.first} to {step.last} of {step.path}"
     return Call("Read", tool_input, description)
+
+
+def _build_web_search(step: SearchWeb, capabilities: Capabilities) -> Call:
+    if step.otherwise is not None and "WebSearch" not in capabilities.tools:
+        return _build_grep(step.otherwise, capabilities)
+    return Call("WebSearch", {"query": step.query}, f"search the web for {speech.clip(step.query, 60)}")
 
 
 def _build_grep(step: Find, capabilities: Capabilities) -> Call:

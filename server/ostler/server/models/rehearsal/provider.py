@@ -42,6 +42,10 @@ class RehearsalProvider:
         """It is asked in words."""
         return False
 
+    def searches(self, model: str) -> bool:
+        """It has no network."""
+        return False
+
     def forgo_compaction(self, model: str) -> None:
         """It never does."""
 

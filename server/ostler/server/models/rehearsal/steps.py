@@ -32,6 +32,22 @@ class Find:
 
 
 @dataclass(frozen=True, slots=True)
+class Fetch:
+    """Read a page of the web."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchWeb:
+    """Search the web."""
+
+    query: str
+    otherwise: Find | None = None
+    """What is done where the web cannot be searched; none where it was asked for by name."""
+
+
+@dataclass(frozen=True, slots=True)
 class Replace:
     old: str
     new: str
@@ -128,6 +144,8 @@ Step = (
     Read
     | ListFiles
     | Find
+    | Fetch
+    | SearchWeb
     | Replace
     | Write
     | Run

@@ -38,6 +38,8 @@ def _build_requests(file: str | None, folder: str | None) -> Iterator[tuple[set[
     yield {"Write", "Read", "Edit"}, 'write "hay\\n" to rehearsal.txt then replace hay with oats in rehearsal.txt'
     yield {"Bash"}, "run ls -l"
     yield {"Bash", "TaskOutput"}, "run `sleep 20; echo done` in the background"
+    yield {"WebFetch"}, "fetch https://docs.python.org/3/"
+    yield {"WebSearch"}, "search for feeding horses"
     yield {"AskUserQuestion"}, "ask me which one: tea, coffee or water"
     yield {"Read", "Bash"}, f"plan read {file} then run ls -l" if file else None
     yield {"Agent"}, f"ask two agents to read {file} and run ls -l" if file else None

@@ -10,6 +10,7 @@ from ostler.protocol.patterns import compile_later
 from ostler.server.models.rehearsal.phrases import Phrase
 from ostler.server.models.rehearsal.steps import (
     Ask,
+    Fetch,
     Find,
     Introduce,
     ListFiles,
@@ -18,6 +19,7 @@ from ostler.server.models.rehearsal.steps import (
     Replace,
     Run,
     Say,
+    SearchWeb,
     Step,
     Think,
     Unclear,
@@ -50,6 +52,7 @@ _SECONDS: Final = compile_later(
     r"(?:for\s+)?(\d{1,6}(?:\.\d{1,6})?)\s*(ms|milliseconds?|s|seconds?|secs?|m|minutes?)?\.?$"
 )
 _TOOL: Final = compile_later(r"(?:the\s+)?(?:tool\s+)?([a-z_][\w.-]{0,127})\s*(?:with\s+)?")
+_PAGE: Final = compile_later(r"(?:the\s+)?(?:(?:web\s+)?page\s+)?(?:at\s+)?")
 _SPECIAL: Final = compile_later(r"[\\.+*?()|\[\]{}^$]")
 _GLOB: Final = compile_later(r"[*?\[{]")
 
@@ -110,6 +113,27 @@ def parse_find(rest: Phrase) -> list[Step]:
     if None in places:
         return [Unclear(f"Say it like `find WORDS in FOLDER`. {_QUOTE_IT}")]
     return [Find(pattern, shown, *_split_glob(place)) for place in places if place]
+
+
+def parse_search(rest: Phrase) -> list[Step]:
+    """`search for WORDS` means the web where it can be searched, and `search for WORDS in PLACE` never does."""
+    steps = parse_find(rest)
+    named = rest.strip_prefix(_FOR)
+    if len(steps) != 1 or not isinstance(steps[0], Find) or not rest.mask.startswith("for ") or _split_in(named):
+        return steps
+    return [SearchWeb(named.value.rstrip("?"), steps[0])]
+
+
+def parse_web_search(rest: Phrase) -> list[Step]:
+    query = rest.strip_prefix(_FOR).value.strip()
+    return [SearchWeb(query)] if query else [Unclear("Say what to look for: `search the web for WORDS`.")]
+
+
+def parse_fetch(rest: Phrase) -> list[Step]:
+    pages = [_parse_path(part.strip_prefix(_PAGE)) for part in rest.split(_AND)]
+    if not pages or not all(page and page.lower().startswith(("https://", "http://")) for page in pages):
+        return [Unclear("Name a page of the web: `fetch https://example.org/`.")]
+    return [Fetch(page.rstrip(".")) for page in pages if page]
 
 
 def parse_replace(rest: Phrase) -> list[Step]:
@@ -225,7 +249,9 @@ VERBS: Final[dict[str, Callable[[Phrase], list[Step]]]] = {
     "open": parse_read,
     "list": parse_list,
     "find": parse_find,
-    "search": parse_find,
+    "search": parse_search,
+    "search the web": parse_web_search,
+    "fetch": parse_fetch,
     "look for": parse_find,
     "replace": parse_replace,
     "change": parse_change,

@@ -1,0 +1,1 @@
+"""Providers of web searches, all behind one interface."""
