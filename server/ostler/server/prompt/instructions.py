@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -55,6 +55,18 @@ async def find_instructions(folder: str, *, config: Path, home: Path | None = No
     return Instructions(tuple(search.files), tuple(notes))
 
 
+async def find_nested_instructions(folders: Sequence[str], top: str, *, config: Path) -> Instructions:
+    """Those of folders below the session's, in which a file was read."""
+
+    def run() -> Instructions:
+        search = _Search(config, Path(os.path.expanduser("~")))
+        for folder in folders:
+            search.add_folder(Path(folder), (top,))
+        return Instructions(tuple(search.files), tuple(search.notes[:MAX_NOTES]))
+
+    return await anyio.to_thread.run_sync(run, limiter=_THREADS, abandon_on_cancel=True)
+
+
 def _run_search(folder: str, config: Path, home: Path | None) -> "_Search":
     search = _Search(config, home or Path(os.path.expanduser("~")))
     search.collect_files(folder)
@@ -77,8 +89,11 @@ class _Search:
             self._add_file(path, (str(self.home), str(self.config)))
         top = find_git_root(folder) or folder
         for at in _walk_down(Path(top), Path(folder)):
-            for path in (*(at / name for name in FILE_NAMES), *_list_rules(at / RULES)):
-                self._add_file(path, (top,))
+            self.add_folder(at, (top,))
+
+    def add_folder(self, folder: Path, roots: tuple[str, ...]) -> None:
+        for path in (*(folder / name for name in FILE_NAMES), *_list_rules(folder / RULES)):
+            self._add_file(path, roots)
 
     def _add_file(self, path: Path, roots: tuple[str, ...], importers: tuple[Path, ...] = ()) -> None:
         """`importers`: the files that lead to it, the nearest last."""

@@ -10,7 +10,9 @@ from ostler.server.prompt.environment import EnvironmentFacts, to_printable
 
 _OPEN: Final = "<ostler-note>"
 _CLOSE: Final = "</ostler-note>"
-_OWN_TAGS: Final = (_OPEN, "<ostler-summary>", "<ostler-file ", "<ostler-folder ", "<ostler-skill ")
+_OWN_TAGS: Final = (
+    _OPEN, "<ostler-summary>", "<ostler-file ", "<ostler-folder ", "<ostler-skill ", "<ostler-instructions ",
+)  # fmt: skip
 
 _MODE_TEXTS: Final[dict[Mode, str]] = {
     "default": "what is more than reading is asked about first",

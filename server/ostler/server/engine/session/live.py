@@ -137,6 +137,8 @@ class LiveSession:
     """How many requests the model was sent since it last used a tool of the work list."""
     turn_on_ask: OnAsk | None = None
     """The `on_ask` of a headless turn, which overrides the session's."""
+    nested_folders: set[str] = field(default_factory=set)
+    """Folders below its own that were looked into for instruction files."""
     turn_skills: tuple[str, ...] = ()
     """The skills that the turn has used: what they allow is allowed until its end."""
     turn_waits: bool = False

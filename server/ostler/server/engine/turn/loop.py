@@ -19,6 +19,7 @@ from ostler.server.engine.calls.call_run import CallRun
 from ostler.server.engine.calls.call_writer import MessageDraft
 from ostler.server.engine.calls.executor import CallRunner, Executor
 from ostler.server.engine.calls.stages import Ended
+from ostler.server.engine.discovery.nested import describe_nested
 from ostler.server.engine.discovery.skills import build_skill_state, describe_skill_changes
 from ostler.server.engine.journal.calls import CompletedCall
 from ostler.server.engine.journal.messages import StoredUserMessage
@@ -290,6 +291,7 @@ class TurnLoop:
         notes = [wrap_note(text) for run in runs for text in run.notes.texts]
         if executor.changed_something and (hint := await describe_stale_files(self.session)) is not None:
             notes.append(wrap_note(hint))
+        notes += await describe_nested(self.session, _list_read_paths(runs))
         if executor.changed_something:
             await self._user_messages.refresh_git()
         self.session.tasks.notifications.mark_shown(self.session.record.id, calls)
@@ -432,3 +434,10 @@ class TurnLoop:
 
 def _gives_answer(run: CallRun) -> bool:
     return isinstance(run.tool, StructuredOutput) and not run.call.is_error
+
+
+def _list_read_paths(runs: Sequence[CallRun]) -> list[str]:
+    """The files that calls have shown to the model, by the parameter that names them."""
+    named = ((run, run.tool.permissions.path) for run in runs if run.tool is not None and not run.call.is_error)
+    found = (run.call.input.get(name) for run, name in named if isinstance(name, str))
+    return [path for path in found if isinstance(path, str)]
