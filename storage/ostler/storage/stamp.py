@@ -56,7 +56,7 @@ class Stamp:
             self.apply(value.turn)
         elif isinstance(value, Session | Turn):
             if is_place(value.cursor):
-                value.__dict__["cursor"] = self.convert(value.cursor)
+                object.__setattr__(value, "cursor", self.convert(value.cursor))
             if isinstance(value, Session) and value.turn is not None:
                 self.apply(value.turn)
         elif isinstance(value, int) and value > PLACES:
