@@ -333,6 +333,8 @@ export interface Call {
   started_at: string | null;
   /** How long it ran. */
   duration_ms: number | null;
+  /** Of a tool of an MCP server: which. */
+  mcp: McpTarget | null;
 }
 
 /** A call has changed. */
@@ -458,6 +460,7 @@ export interface Config {
   permissions?: ConfigPermissions;
   sandbox?: ConfigSandbox;
   tools?: ConfigTools;
+  mcp?: ConfigMcp;
   web?: ConfigWeb;
   results?: ConfigResults;
   context?: ConfigContext;
@@ -574,6 +577,12 @@ export interface ConfigLogging {
   format?: "json" | "text";
   /** A log file that grows past this is moved to `.1`, and that one to `.2`. */
   max_bytes?: number;
+}
+
+/** MCP servers. */
+export interface ConfigMcp {
+  /** How long the first turn of a session waits for its servers. Null: 500 where a chat is attached, else 5,000. */
+  start_wait_ms?: number | null;
 }
 
 /** Which model answers, and how patient the daemon is with it. `model = "NAME"` is short for its `name`. */
@@ -1328,6 +1337,24 @@ export interface Limits {
   max_readers: number;
 }
 
+/** An MCP server of a session is in another state; `mcp/list` has the rest. */
+export interface McpChange {
+  /** The server. */
+  name: string;
+  /** How it is now. */
+  status: "stopped" | "starting" | "connected" | "failed";
+  /** Why it failed. */
+  error: string | null;
+}
+
+/** A tool of an MCP server, by the names that the server knows. */
+export interface McpTarget {
+  /** The server, as its entry is called. */
+  server: string;
+  /** The server's own name for the tool. */
+  tool: string;
+}
+
 /** What to keep, and for whom. */
 export interface MemoryAdd {
   /** The session whose project is meant. */
@@ -1813,6 +1840,8 @@ export interface RunningCall {
   started_at: string | null;
   /** How long it ran. */
   duration_ms: number | null;
+  /** Of a tool of an MCP server: which. */
+  mcp: McpTarget | null;
   /** How many characters it printed before those: `tool.progress` counts in the same way. */
   output_offset: number;
   /** How long it has been running. */
@@ -3026,6 +3055,8 @@ export interface Events {
   "client.detached": ClientData;
   /** A client-side tool is wanted from one client. */
   "client.call": ClientCall;
+  /** An MCP server of a session came, failed or went. */
+  "mcp.changed": McpChange;
   /** A setting of the daemon changed. */
   "config.changed": ConfigData;
   /** This reader fell behind and is cut; reconnect from the cursor in it. */

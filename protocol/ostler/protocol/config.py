@@ -216,6 +216,13 @@ class SearchSite(Section):
     """The address of its API, with `searxng` that of your own server; it may be private. Null: the usual one."""
 
 
+class Mcp(Section):
+    """MCP servers."""
+
+    start_wait_ms: Annotated[int, Field(ge=0, le=60_000)] | None = None
+    """How long the first turn of a session waits for its servers. Null: 500 where a chat is attached, else 5,000."""
+
+
 class Web(Section):
     """What tools may read of the web, and who searches it."""
 
@@ -293,6 +300,7 @@ class Config(Section):
     permissions: Permissions = Permissions.model_construct()
     sandbox: Sandbox = Sandbox.model_construct()
     tools: Tools = Tools.model_construct()
+    mcp: Mcp = Mcp.model_construct()
     web: Web = Web.model_construct()
     results: Results = Results.model_construct()
     context: Context = Context.model_construct()

@@ -260,6 +260,17 @@ class ConfigData(Shape):
     """`now`, or only after a `restart`."""
 
 
+class McpChange(Shape):
+    """An MCP server of a session is in another state; `mcp/list` has the rest."""
+
+    name: str
+    """The server."""
+    status: Literal["stopped", "starting", "connected", "failed"]
+    """How it is now."""
+    error: str | None = None
+    """Why it failed."""
+
+
 class StreamEnd(Shape):
     """Why a stream ends here, and where to go on."""
 
@@ -326,6 +337,7 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
         EventType("client.attached", ClientData, "A client opened an event stream.", stored=False),
         EventType("client.detached", ClientData, "A client's event stream ended.", stored=False),
         EventType("client.call", ClientCall, "A client-side tool is wanted from one client.", stored=False),
+        EventType("mcp.changed", McpChange, "An MCP server of a session came, failed or went.", stored=False),
         EventType("config.changed", ConfigData, "A setting of the daemon changed."),
         EventType(
             "stream.lagged",

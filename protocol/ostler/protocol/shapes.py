@@ -142,6 +142,15 @@ class Decision(Shape):
 CallStatus = Literal["queued", "waiting", "running", "completed"]
 
 
+class McpTarget(Shape):
+    """A tool of an MCP server, by the names that the server knows."""
+
+    server: str
+    """The server, as its entry is called."""
+    tool: str
+    """The server's own name for the tool."""
+
+
 class Call(Shape):
     """One tool_use and its result."""
 
@@ -183,6 +192,8 @@ class Call(Shape):
     """When it began to run."""
     duration_ms: int | None = None
     """How long it ran."""
+    mcp: McpTarget | None = None
+    """Of a tool of an MCP server: which."""
 
 
 class RunningCall(Call):

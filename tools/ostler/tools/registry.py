@@ -45,11 +45,20 @@ class Registry:
     deprecations: tuple[str, ...] = ()
     """Plug-ins that import what the next release does not have: reported likewise."""
 
-    def for_session(self, wanted: str | Sequence[str], denied: Collection[str], session: SessionView) -> "ToolSet":
-        """The tools of one session: its preset or list, less what is denied as a whole or not there at all."""
+    def for_session(
+        self,
+        wanted: str | Sequence[str],
+        denied: Collection[str],
+        session: SessionView,
+        of_servers: Sequence[AnyTool] = (),
+    ) -> "ToolSet":
+        """The tools of one session: its preset or list, less what is denied as a whole or not there at all.
+
+        `of_servers` are those of its MCP servers, which stand behind all others.
+        """
         available: list[AnyTool] = []
         unavailable: dict[str, Unavailable] = {}
-        for tool in self.tools:
+        for tool in (*self.tools, *of_servers):
             reason = _explain_missing(tool, wanted, denied, session)
             if reason is None:
                 available.append(tool)
@@ -58,9 +67,9 @@ class Registry:
         return ToolSet(tuple(available), unavailable)
 
     def find_unknown(self, names: Iterable[str]) -> list[str]:
-        """Names that no tool has."""
+        """Names that no tool has; those of MCP servers are known only when the servers have answered."""
         known = {name for tool in self.tools for name in (tool.name, *tool.aliases)}
-        return [name for name in names if name not in known]
+        return [name for name in names if name not in known and not name.startswith("mcp__")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +131,7 @@ def _explain_missing(
 ) -> str | None:
     if not tool.is_enabled(session):
         return tool.explain_absence(session)
-    if tool.name in denied or any(alias in denied for alias in tool.aliases):
+    if any(name in denied for name in (tool.name, *tool.aliases, *tool.rule_names)):
         return "a rule denies it as a whole"
     match wanted:
         case "full":
@@ -133,7 +142,7 @@ def _explain_missing(
             allowed = tool.only_reads or tool.permissions.requires_user
             return None if allowed else "the session has only tools that read"
         case _:
-            listed = tool.name in wanted or any(alias in wanted for alias in tool.aliases)
+            listed = any(name in wanted for name in (tool.name, *tool.aliases, *tool.rule_names))
             return None if listed else "it is not on the session's list of tools"
 
 

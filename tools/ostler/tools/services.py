@@ -619,6 +619,40 @@ class ShellProfile(Protocol):
         ...
 
 
+class ServerCallFailed(Exception):
+    """An MCP server could not be asked, or said no; the message is for the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAnswer:
+    """What a tool of an MCP server gave."""
+
+    content: Sequence[Any]
+    """As the server gave it."""
+    structured: Any = None
+    meta: Any = None
+    is_error: bool = False
+
+
+class Servers(Protocol):
+    """The MCP servers of the session."""
+
+    async def call_tool(
+        self, server: str, tool: str, arguments: dict[str, Any], progress: Callable[[dict[str, Any]], None]
+    ) -> ServerAnswer:
+        """Calls a tool by the server's own name for it. Raises ServerCallFailed."""
+        ...
+
+
+class NoServers:
+    """There are none, as in a program that only uses the tools."""
+
+    async def call_tool(
+        self, server: str, tool: str, arguments: dict[str, Any], progress: Callable[[dict[str, Any]], None]
+    ) -> ServerAnswer:
+        raise ServerCallFailed(f"There is no MCP server {server!r} here.")
+
+
 @dataclass(frozen=True, slots=True)
 class DeferredTool:
     """A tool that may be left out of the prompt, as it is looked for."""
@@ -743,6 +777,7 @@ class Services:
     attachments: Attachments = field(default_factory=NoAttachments)
     discovery: Discovery = field(default_factory=NoDiscovery)
     skills: Skills = field(default_factory=NoSkills)
+    servers: Servers = field(default_factory=NoServers)
 
     def with_reads(self, reads: FileReads) -> "Services":
         """The same with another memory of what was read."""

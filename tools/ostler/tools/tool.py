@@ -201,7 +201,7 @@ class Tool(ABC, Generic[I, O]):
 
     # What every tool says.
 
-    name: ClassVar[str]
+    name: str
     Input: ClassVar[type[ToolInput]]
     Output: ClassVar[type[ToolOutput]]
 
@@ -211,9 +211,9 @@ class Tool(ABC, Generic[I, O]):
 
     # What most tools say.
 
-    title: ClassVar[str] = ""
+    title: str = ""
     """One line for people who look through the list."""
-    only_reads: ClassVar[bool] = False
+    only_reads: bool = False
     """It is read-only whatever its input; lists of tools show this."""
     permissions: PermissionTraits = NO_PERMISSION_TRAITS
     """What rules about permission know of its calls."""
@@ -255,9 +255,9 @@ class Tool(ABC, Generic[I, O]):
     # What few tools say: how models find and call it.
 
     aliases: ClassVar[tuple[str, ...]] = ()
-    search_hint: ClassVar[str] = ""
+    search_hint: str = ""
     deferred: ClassVar[bool] = False
-    always_load: ClassVar[bool] = False
+    always_load: bool = False
     in_minimal: ClassVar[bool] = False
     """It is in the preset `minimal`."""
     strict: ClassVar[bool] = False
@@ -302,6 +302,14 @@ class Tool(ABC, Generic[I, O]):
     # What the daemon reads, and a tool seldom changes.
 
     source: str = "built-in"
+    on_server: tuple[str, str] | None = None
+    """Of a tool of an MCP server: the server, and its own name for the tool."""
+    rule_names: tuple[str, ...] = ()
+    """Further names under which rules and lists of tools speak of it."""
+
+    async def replace_output(self, given: Any, context: ToolContext) -> O | None:
+        """The output that a hook puts in the place of the tool's own; None where this tool's is never replaced."""
+        return None
 
     def parse(self, given: dict[str, Any]) -> I:
         """The input as the tool takes it; raises pydantic's ValidationError."""

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -329,6 +330,7 @@ class SessionActor:
                 input_message=input_message,
                 started_message=first,
                 input_text=extract_text(blocks),
+                rebuild=partial(setup.build_tools_and_prompt, settings, now),
             )
         )
         return begun
@@ -513,6 +515,7 @@ class SessionActor:
             paused_text=stored.paused_text,
             steers=list(stored.steers),
             input_text=extract_text(stored.options.get("input") or []),
+            rebuild=partial(self.turn_setup.build_tools_and_prompt, settings, sent_facts),
         )
         if stored.announced_task_ids:
             await self.live.tasks.mark_announced(self.record.id, stored.announced_task_ids)

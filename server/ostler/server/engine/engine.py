@@ -14,6 +14,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from ostler.protocol.errors import ProtocolError, ReadOnly, SessionNotFound, ShuttingDown, StorageFailed
+from ostler.protocol.events import McpChange, Notice
 from ostler.protocol.ids import SessionId
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.agents.running_agent import AgentTaskSource
@@ -44,7 +45,9 @@ from ostler.server.engine.turn.setup import TurnSetup
 from ostler.server.engine.worktrees.session_worktrees import finish_deleted
 from ostler.server.events.event_log import EventLog
 from ostler.server.mcp.connections import McpConnections
+from ostler.server.mcp.session_servers import SessionServers
 from ostler.server.observability import logs
+from ostler.storage import Scope
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.storage.repositories.tasks import TaskRecord
 from ostler.tools.registry import Registry
@@ -160,7 +163,9 @@ class Engine:
         return not self._closing and actor is not None and actor.live is live
 
     def _forget(self, session_id: SessionId) -> None:
-        self._actors.pop(session_id, None)
+        actor = self._actors.pop(session_id, None)
+        if actor is not None and actor.live.owns_servers:
+            actor.live.servers.close()
         self._some_evicted = True
 
     # Finding a session.
@@ -241,6 +246,7 @@ class Engine:
             tasks=self.tasks,
             usage_meter=usage_meter,
             agents=self.agents,
+            servers=self._find_servers(record, journal, parent),
             parent=parent,
         )
         await self.settings_loader.load(live)
@@ -261,6 +267,8 @@ class Engine:
             if child.record.parent_id == session_id:
                 # It was loaded while its parent was in memory before: that one is no more.
                 child.live.parent, child.live.usage_meter.parent = live, usage_meter
+                if not child.live.owns_servers:
+                    child.live.servers = live.servers
         try:
             slot = self.agents.hold_slot(live) if stored.turn is not None and parent is not None else None
             await actor.resume(stored, queued)
@@ -271,6 +279,25 @@ class Engine:
             raise
         return actor
 
+    def _find_servers(self, record: SessionRecord, journal: Journal, parent: LiveSession | None) -> SessionServers:
+        """Those of the session above, but for an agent in a folder of its own: its servers work there."""
+        if parent is not None and record.cwd == parent.view.folder:
+            return parent.servers
+        scope = Scope(record.id, record.root_id, None)
+
+        def tell(name: str) -> None:
+            found = servers.states.get(name)
+            data = McpChange(
+                name=name, status=found.status if found else "stopped", error=found.error if found else None
+            )
+            self.log.publish_transient("mcp.changed", scope, data)
+
+        def report(words: str) -> None:
+            journal.add_notice(None, Notice(level="warning", text=words))
+
+        servers = SessionServers(record.id, self.servers, tell, report)
+        return servers
+
     # Changing and leaving.
 
     def replace_record(self, record: SessionRecord) -> None:
@@ -278,6 +305,8 @@ class Engine:
             loading.changed_record = record
         if (actor := self._actors.get(record.id)) is not None:
             actor.replace_record(record)
+            if record.status == "archived" and actor.live.owns_servers:
+                actor.live.servers.close()
 
     async def fire_session_end(self, record: SessionRecord, reason: str) -> None:
         """Fire the SessionEnd hooks of a session, with a time limit."""

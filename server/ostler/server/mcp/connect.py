@@ -4,7 +4,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import anyio.to_thread
 
@@ -13,6 +13,7 @@ from ostler.server.mcp.connection import REQUEST_SECONDS, Connection
 from ostler.server.mcp.http import open_http
 from ostler.server.mcp.request_limits import limit_requests
 from ostler.server.mcp.server_config import HttpServerConfig, ServerConfig, StdioServerConfig, build_redactor
+from ostler.server.mcp.server_requests import ServerRequests
 from ostler.server.mcp.stdio import Diagnostics, open_stdio
 from ostler.server.version import get_version
 from ostler.tools.process.environment import MARKER, is_shell_control
@@ -33,13 +34,23 @@ class ResolvedServer:
     folder: str
     environment: Mapping[str, str]
     umask: int
+    roots: tuple[str, ...] = ()
+    """The folders that the session works in."""
 
 
 @asynccontextmanager
 async def open_connection(
-    resolved: ResolvedServer, marker: CallId, processes: Processes, diagnostics: Diagnostics, on_end: Callable[[], None]
+    resolved: ResolvedServer,
+    marker: CallId,
+    processes: Processes,
+    diagnostics: Diagnostics,
+    on_end: Callable[[], None],
+    mode: Literal["auto", "legacy"] = "auto",
 ) -> AsyncIterator[Connection]:
-    """Raises whatever the library does. `on_end` is called when the server is not read any more."""
+    """Raises whatever the library does. `on_end` is called when the server is not read any more.
+
+    `mode`: `legacy` where the server is known to speak an older protocol, and need not be asked.
+    """
     await anyio.to_thread.run_sync(_import_library)
     from mcp import Client  # noqa: PLC0415 - see the package
     from mcp_types import Implementation  # noqa: PLC0415 - as above
@@ -52,23 +63,30 @@ async def open_connection(
                 transport = open_stdio(process, diagnostics, on_end)
             case HttpServerConfig():
                 transport = await stack.enter_async_context(open_http(resolved.server, diagnostics))
-        connection: Connection | None = None
-
-        async def on_message(message: object) -> None:
-            # Also for garbage and other messages: whoever waits reads the resource again, and finds nothing new.
-            if connection is not None:
-                connection.notify_change()
-
+        requests = ServerRequests(resolved)
         client = Client(
-            limit_requests(transport, on_end),
+            limit_requests(transport, on_end, requests.problems.append),
             read_timeout_seconds=REQUEST_SECONDS,
             client_info=Implementation(name="ostler", version=get_version()),
-            message_handler=on_message,
+            message_handler=requests.note_message,
+            list_roots_callback=requests.list_roots,
+            elicitation_callback=requests.elicit,
+            sampling_callback=requests.sample,
+            logging_callback=requests.note_log,
             cache=None,
+            mode=mode,
         )
         await stack.enter_async_context(client)
-        connection = Connection(client, build_redactor(resolved.server.secrets))
+        # A result that is not what its server promised is a result all the same: the model reads what there is.
+        client.session.validate_tool_result = _accept_any  # type: ignore[method-assign]
+        connection = requests.connection = Connection(
+            client, build_redactor(resolved.server.secrets), problems=requests.problems
+        )
         yield connection
+
+
+async def _accept_any(name: str, result: object) -> None:
+    return None
 
 
 async def _start_program(

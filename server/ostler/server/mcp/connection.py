@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import anyio
+
+from ostler.tools.services import ServerAnswer
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -25,6 +27,12 @@ _POLL_SECONDS: Final = 5.0
 _FALLBACK_POLL_SECONDS: Final = 60.0
 """The same where the server does announce them: an announcement may be lost."""
 _UNSUBSCRIBE_SECONDS: Final = 2.0
+CALL_SECONDS: Final = 600.0
+"""For a call of a tool, from the last sign of progress."""
+_LIBRARY_SECONDS: Final = 86_400.0
+"""The library's own limit of a call, which knows nothing of progress; ours ends before."""
+_MAX_PAGES: Final = 100
+_MAX_LISTED: Final = 10_000
 
 
 class Unreachable(Exception):
@@ -47,6 +55,38 @@ NextChange = Callable[[], Awaitable[None]]
 """Returns when a resource may have changed."""
 
 
+class CallHandlers(Protocol):
+    """What a server may do while a call of its tool runs."""
+
+    def show_progress(self, progress: dict[str, Any]) -> None: ...
+
+    async def elicit(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Asks people for what the server wants to know; the answer in the protocol's form."""
+        ...
+
+    async def sample(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Asks the model for the server. Raises SamplingRefused."""
+        ...
+
+
+class SamplingRefused(Exception):
+    """The server may not use the model; the message is for the server."""
+
+
+@dataclass(slots=True)
+class _RunningCall:
+    """A call that a server works on: what it asks for meanwhile is asked in its name."""
+
+    handlers: CallHandlers
+    scope: anyio.CancelScope
+    seconds: float
+    waiting: int = 0
+    """People who are asked: until they answer no time passes."""
+
+    def touch(self) -> None:
+        self.scope.deadline = float("inf") if self.waiting else anyio.current_time() + self.seconds
+
+
 @dataclass(slots=True)
 class Connection:
     """One connection. All that asks the server raises Unreachable."""
@@ -58,6 +98,98 @@ class Connection:
     _closed: bool = False
     _watchers: Counter[str] = field(default_factory=Counter)
     """Of each resource whose changes the server was asked to announce."""
+    problems: list[str] = field(default_factory=list)
+    """What was left out of the server's listings, since the last one began."""
+    _calls: list[_RunningCall] = field(default_factory=list)
+    _listing_changed: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def protocol_version(self) -> str:
+        return str(self.client.protocol_version)
+
+    @property
+    def speaks_older_protocol(self) -> bool:
+        from mcp_types.version import MODERN_PROTOCOL_VERSIONS  # noqa: PLC0415 - see the package
+
+        return self.client.protocol_version not in MODERN_PROTOCOL_VERSIONS
+
+    def offers(self, what: str) -> bool:
+        """Whether the server says that it has `tools`, `resources` or `prompts`."""
+        return getattr(self.client.server_capabilities, what, None) is not None
+
+    async def list_tools(self) -> list[dict[str, Any]]:
+        """What the server declares, each as it does; none where it has no tools."""
+        if not self.offers("tools"):
+            return []
+        self.problems.clear()
+        found: list[dict[str, Any]] = []
+        cursor: str | None = None
+        for _ in range(_MAX_PAGES):
+            page = await self._run_with_timeout(partial(self.client.list_tools, cursor=cursor))
+            found += [each.model_dump(by_alias=True, mode="json", exclude_none=True) for each in page.tools]
+            cursor = page.next_cursor
+            if cursor is None or len(found) >= _MAX_LISTED:
+                break
+        return found
+
+    async def call_tool(
+        self, tool: str, arguments: dict[str, Any], handlers: CallHandlers, seconds: float = CALL_SECONDS
+    ) -> ServerAnswer:
+        """Calls a tool; what the server asks for meanwhile goes to the handlers."""
+
+        async def show(progress: float, total: float | None, message: str | None) -> None:
+            running.touch()
+            handlers.show_progress({"progress": progress, "total": total, "message": message})
+
+        with self._translate_errors(), anyio.CancelScope() as scope:
+            running = _RunningCall(handlers, scope, seconds)
+            running.touch()
+            self._calls.append(running)
+            try:
+                result = await self.client.call_tool(
+                    tool, arguments, read_timeout_seconds=_LIBRARY_SECONDS, progress_callback=show
+                )
+            finally:
+                self._calls.remove(running)
+            return ServerAnswer(
+                [each.model_dump(by_alias=True, mode="json", exclude_none=True) for each in result.content],
+                result.structured_content,
+                result.meta,
+                bool(result.is_error),
+            )
+        # The connection is as good as before: it is this call that takes too long.
+        raise Refused(f"The call took longer than {seconds:g} s, without a sign of progress.", 0)
+
+    @contextmanager
+    def find_handlers(self) -> Iterator[CallHandlers | None]:
+        """Those of the call in whose name the server asks for something: the one that began last.
+
+        The protocol does not say which call a request belongs to. Its time stands still meanwhile.
+        """
+        running = self._calls[-1] if self._calls else None
+        if running is None:
+            yield None
+            return
+        running.waiting += 1
+        running.touch()
+        try:
+            yield running.handlers
+        finally:
+            running.waiting -= 1
+            running.touch()
+
+    def notify_listing_change(self) -> None:
+        """The server has other tools now."""
+        self._listing_changed.set()
+
+    async def wait_for_listing_change(self) -> None:
+        """Returns when the server has said that it has other tools, or when the connection is closed."""
+        await self._listing_changed.wait()
+        self._listing_changed = anyio.Event()
 
     async def read(self, uri: str) -> str:
         """The text of a resource; of what is no text, a line that changes with it."""
@@ -88,6 +220,7 @@ class Connection:
         """Wakes all who wait for changes; from now on every request raises."""
         self._closed = True
         self.notify_change()
+        self._listing_changed.set()
 
     def notify_change(self) -> None:
         """Wakes all who wait for changes, whatever the server's message is about: they read their resources again."""

@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 from anyio.abc import TaskGroup
@@ -93,6 +93,8 @@ class McpConnections:
         """Waits until the processes that a crash left are gone: a server started before could be taken for one."""
         self._connections: dict[_Key, _SharedConnection] = {}
         self.group: TaskGroup | None = None
+        self._older: set[str] = set()
+        """The digests of entries whose servers speak a protocol of before 2026: asked again, some would wait 10 s."""
 
     async def lease(self, server_key: ServerKey) -> Lease:
         """A connection to a server of a session: the one that is open, or a new one. Raises Unreachable."""
@@ -116,6 +118,21 @@ class McpConnections:
             raise
         return Lease(shared.connection, shared)
 
+    def close(self, server_key: ServerKey) -> None:
+        """Closes a connection, whoever uses it: the next lease opens another one."""
+        shared = self._connections.get((server_key.session_id, server_key.server, server_key.digest))
+        if shared is not None:
+            shared.unwanted.set()
+            if shared.connection is None:
+                shared.scope.cancel()
+
+    def _choose_mode(self, key: _Key) -> Literal["auto", "legacy"]:
+        return "legacy" if key[2] in self._older else "auto"
+
+    def _note_version(self, key: _Key, connection: Connection) -> None:
+        if connection.speaks_older_protocol:
+            self._older.add(key[2])
+
     async def _run_connection(self, key: _Key, shared: _SharedConnection, resolved: "ResolvedServer") -> None:
         # Imported here, so that the daemon starts faster.
         from ostler.server.mcp.connect import open_connection  # noqa: PLC0415
@@ -127,8 +144,9 @@ class McpConnections:
         try:
             with shared.scope:
                 async with open_connection(
-                    resolved, marker, own_processes, diagnostics, shared.unwanted.set
+                    resolved, marker, own_processes, diagnostics, shared.unwanted.set, mode=self._choose_mode(key)
                 ) as connection:
+                    self._note_version(key, connection)
                     shared.connection = connection
                     shared.settled.set()
                     await shared.unwanted.wait()
@@ -136,6 +154,7 @@ class McpConnections:
                     shared.scope.deadline = anyio.current_time() + _CLOSE_SECONDS
         except Exception as error:  # noqa: BLE001 - the boundary of a server: its errors concern its users alone
             said = f" It said: {diagnostics}" if str(diagnostics) else ""
+            self._older.discard(key[2])
             shared.error = redact(f"{describe_error(error)}{said}")
             logs.log.warning("mcp_server_failed", session_id=key[0], server=key[1], reason=shared.error)
         finally:

@@ -12,6 +12,8 @@ from tests.support.repository import MCP_SERVERS
 
 Json = dict[str, Any]
 ALLOWED = {"allow": ["mcp__notes"]}
+NO_SERVER_TOOLS = ["Agent", "Bash", "Monitor", "Read", "Sleep", "TaskOutput", "TaskStop"]
+"""With these, a server runs for its monitors only, and ends with them."""
 PLAIN, NEWER = str(MCP_SERVERS / "plain.py"), str(MCP_SERVERS / "newer.py")
 
 
@@ -40,7 +42,7 @@ def read_pid(log: Path) -> int:
 
 def start_monitor_session(harness: Harness, log: Path, *behaviours: str, **given: Any) -> SessionDriver:
     """A session that watches the log, in a turn that is over."""
-    driver = harness.open_session(rules=ALLOWED, mcp_servers=make_plain_server(log, *behaviours))
+    driver = harness.open_session(rules=ALLOWED, tools=NO_SERVER_TOOLS, mcp_servers=make_plain_server(log, *behaviours))
     harness.api.script(driver.name, monitor(**given), DONE, DONE, DONE)
     driver.run_turn()
     assert driver.fetch_result_texts()[0].startswith("Monitoring as m")

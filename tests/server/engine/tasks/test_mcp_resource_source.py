@@ -14,6 +14,7 @@ import pytest
 from tests.server.engine.tasks.resources import (
     ALLOWED,
     NEWER,
+    NO_SERVER_TOOLS,
     append,
     make_monitor_input,
     make_plain_server,
@@ -30,7 +31,7 @@ from tests.support.model_replies import DONE, sleep
 
 
 def test_lines_that_are_new_in_a_resource_become_messages_and_wake_a_sleep(harness: Harness, log: Path) -> None:
-    driver = harness.open_session(rules=ALLOWED, mcp_servers=make_plain_server(log))
+    driver = harness.open_session(rules=ALLOWED, tools=NO_SERVER_TOOLS, mcp_servers=make_plain_server(log))
     harness.api.script(driver.name, monitor(), sleep(), DONE)
     driver.start()
     driver.wait("tool.started", lambda data: data["call"]["tool"] == "Sleep")
@@ -82,7 +83,7 @@ def test_a_server_that_never_tells_is_asked_and_one_that_talks_besides_is_unders
 
 def test_a_server_of_the_newer_protocol_is_listened_to(harness: Harness, log: Path) -> None:
     servers = {"notes": {"command": sys.executable, "args": [NEWER, str(log), "stdio"]}}
-    driver = harness.open_session(rules=ALLOWED, mcp_servers=servers)
+    driver = harness.open_session(rules=ALLOWED, tools=NO_SERVER_TOOLS, mcp_servers=servers)
     harness.api.script(driver.name, monitor(), DONE, DONE)
     driver.run_turn()
     append(log, "new\n")
@@ -120,7 +121,7 @@ def test_a_server_elsewhere_is_reached_with_its_headers_also_after_it_was_away(
     harness: Harness, log: Path, port: int, way: str, path: str
 ) -> None:
     entry = {"type": way, "url": f"http://127.0.0.1:{port}/{path}", "headers": {"Authorization": "Bearer ${KEY}"}}
-    driver = harness.open_session(rules=ALLOWED, mcp_servers={"notes": entry}, env={"KEY": "k"})
+    driver = harness.open_session(rules=ALLOWED, tools=NO_SERVER_TOOLS, mcp_servers={"notes": entry}, env={"KEY": "k"})
     harness.api.script(driver.name, monitor(), DONE, DONE)
     with run_server(log, port, way):
         driver.run_turn()
@@ -144,7 +145,7 @@ def test_a_server_that_died_is_started_again_and_nothing_is_lost(harness: Harnes
 
 
 def test_two_monitors_of_a_session_share_a_server(harness: Harness, log: Path) -> None:
-    driver = harness.open_session(rules=ALLOWED, mcp_servers=make_plain_server(log))
+    driver = harness.open_session(rules=ALLOWED, tools=NO_SERVER_TOOLS, mcp_servers=make_plain_server(log))
     both = [calls("Monitor", {**make_monitor_input(), "until": until}) for until in ("one", "two")]
     harness.api.script(driver.name, message(*both), DONE, DONE)
     driver.run_turn()
@@ -175,7 +176,7 @@ def test_deleting_the_session_ends_its_server_and_removes_what_was_seen(harness:
 
 
 def test_interrupting_a_turn_with_its_tasks_ends_the_monitor(harness: Harness, log: Path) -> None:
-    driver = harness.open_session(rules=ALLOWED, mcp_servers=make_plain_server(log))
+    driver = harness.open_session(rules=ALLOWED, tools=NO_SERVER_TOOLS, mcp_servers=make_plain_server(log))
     harness.api.script(driver.name, monitor(), sleep(), DONE)
     turn_id = driver.start()
     driver.wait("tool.started", lambda data: data["call"]["tool"] == "Sleep")

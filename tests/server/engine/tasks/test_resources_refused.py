@@ -8,6 +8,7 @@ import pytest
 
 from tests.server.engine.tasks.resources import (
     ALLOWED,
+    NO_SERVER_TOOLS,
     Json,
     make_monitor_input,
     make_plain_server,
@@ -23,7 +24,7 @@ GONE: Json = {"gone": {"command": "/no/such/program"}}
 
 
 def test_a_server_that_does_not_start_says_why_and_leaves_nothing(harness: Harness, log: Path) -> None:
-    driver = harness.open_session(rules=ALLOWED, mcp_servers=make_plain_server(log, "broken"))
+    driver = harness.open_session(rules=ALLOWED, tools=NO_SERVER_TOOLS, mcp_servers=make_plain_server(log, "broken"))
     harness.api.script(driver.name, monitor(), DONE)
     driver.run_turn()
     words = driver.fetch_result_texts()[0]
@@ -34,7 +35,7 @@ def test_a_server_that_does_not_start_says_why_and_leaves_nothing(harness: Harne
 
 
 def test_what_is_not_there_is_named(harness: Harness, log: Path) -> None:
-    driver = harness.open_session(rules=ALLOWED, mcp_servers={**make_plain_server(log), **GONE})
+    driver = harness.open_session(rules=ALLOWED, tools=NO_SERVER_TOOLS, mcp_servers={**make_plain_server(log), **GONE})
     harness.api.script(
         driver.name, monitor("notes://x"), monitor(server="nots"), monitor("x" * 9_000), monitor(" "), DONE
     )
@@ -84,7 +85,7 @@ def test_a_session_is_not_made_with_a_server_that_makes_no_sense(
 
 
 def test_it_asks_and_the_answer_can_be_remembered_for_the_server(harness: Harness, log: Path) -> None:
-    driver = harness.open_session(mcp_servers=make_plain_server(log))
+    driver = harness.open_session(tools=NO_SERVER_TOOLS, mcp_servers=make_plain_server(log))
     harness.api.script(driver.name, monitor(until="x"), monitor(until="y"), DONE)
     driver.start()
     ask = driver.wait_for_ask()
@@ -109,13 +110,13 @@ def test_it_asks_and_the_answer_can_be_remembered_for_the_server(harness: Harnes
     ],
 )
 def test_rules_about_the_server_bind_it(harness: Harness, log: Path, rules: Json, behavior: str) -> None:
-    driver = harness.open_session(rules=rules, mcp_servers=make_plain_server(log))
+    driver = harness.open_session(rules=rules, tools=NO_SERVER_TOOLS, mcp_servers=make_plain_server(log))
     found = harness.daemon.call("rule/explain", session_id=driver.id, tool="Monitor", input=make_monitor_input())
     assert found["behavior"] == behavior
 
 
 def test_a_server_that_became_another_one_while_the_ask_was_open_is_not_started(harness: Harness, log: Path) -> None:
-    driver = harness.open_session()
+    driver = harness.open_session(tools=NO_SERVER_TOOLS)
     folder = driver.folder / ".ostler"
     folder.mkdir()
     settings = folder / "settings.json"
@@ -133,7 +134,7 @@ def test_a_server_that_became_another_one_while_the_ask_was_open_is_not_started(
 
 
 def test_what_a_project_brings_is_started_only_after_somebody_trusted_it(harness: Harness, log: Path) -> None:
-    driver = harness.open_session(rules=ALLOWED)
+    driver = harness.open_session(rules=ALLOWED, tools=NO_SERVER_TOOLS)
     (driver.folder / ".mcp.json").write_text(json.dumps({"mcpServers": make_plain_server(log)}))
     harness.api.script(driver.name, monitor(), DONE, monitor(), DONE)
     driver.start()
@@ -160,7 +161,7 @@ def test_our_secrets_reach_neither_a_server_nor_its_headers(harness: Harness, lo
     for name in ("ANTHROPIC_", "OSTLER_HOME", "OSTLER_TESTING"):
         assert name not in seen
     entry = {"url": "http://127.0.0.1:1/mcp", "headers": {"Authorization": "Bearer ${ANTHROPIC_API_KEY}"}}
-    driver = harness.open_session(monitor(), DONE, rules=ALLOWED, mcp_servers={"notes": entry})
+    driver = harness.open_session(monitor(), DONE, rules=ALLOWED, tools=NO_SERVER_TOOLS, mcp_servers={"notes": entry})
     driver.run_turn()
     assert "The variable ANTHROPIC_API_KEY is not set." in driver.fetch_result_texts()[0]
 
@@ -169,7 +170,7 @@ def test_a_task_that_cannot_be_stored_leaves_no_server(own_harness: Callable[...
     """The session is deleted while its server is asked."""
     harness = own_harness()
     log.write_text("")
-    driver = harness.open_session(rules=ALLOWED, mcp_servers=make_plain_server(log, "mute"))
+    driver = harness.open_session(rules=ALLOWED, tools=NO_SERVER_TOOLS, mcp_servers=make_plain_server(log, "mute"))
     harness.api.script(driver.name, monitor(), DONE)
     driver.start()
     wait_until(log.with_suffix(".pid").exists)

@@ -1,5 +1,6 @@
 """What permission rules are matched against in a call: the paths it accesses, the command it runs, or a text."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -7,6 +8,7 @@ from typing import Final
 from ostler.tools.commands import FileAccess, FileAction, FileEffects, Mention, ParsedCommand, ShownRepository
 from ostler.tools.fs import paths
 
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
 OWN_STREAMS: Final = frozenset(
     {"/dev/stdin", "/dev/stdout", "/dev/stderr"}
     | {f"{folder}/{number}" for folder in ("/dev/fd", "/proc/self/fd") for number in range(3)}
@@ -92,6 +94,16 @@ Subject = PathSubject | CommandSubject | TextSubject | ServerSubject
 def format_server_rule(server: str) -> str:
     """The rule for a whole MCP server."""
     return f"mcp__{server}"
+
+
+def normalize_name(name: str) -> str:
+    """A server's or tool's own name in the characters that a provider takes."""
+    return _NOT_IN_NAMES.sub("_", name)
+
+
+def list_server_rules(server: str) -> tuple[str, ...]:
+    """The rules for a whole server: by its own name, and as the names of its tools begin."""
+    return tuple(dict.fromkeys((format_server_rule(server), format_server_rule(normalize_name(server)))))
 
 
 def resolve_access(

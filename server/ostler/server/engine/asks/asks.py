@@ -11,12 +11,12 @@ from typing import Any, Final, Literal
 import anyio
 
 from ostler.protocol import times
-from ostler.protocol.ask import Allow, AllowAlways, Answer, Deny, DenyAlways, GiveAnswers
+from ostler.protocol.ask import Accept, Allow, AllowAlways, Answer, Deny, DenyAlways, GiveAnswers
 from ostler.protocol.ask import Scope as Reach
 from ostler.protocol.errors import AskResolved, InvalidParams
 from ostler.protocol.ids import AskId, new_ask_id
 from ostler.protocol.shapes import Ask, AskedCall, AskKind, Call, Suggestion
-from ostler.server.engine.asks.people import check_answers
+from ostler.server.engine.asks.people import check_answers, check_form
 from ostler.server.engine.journal.asks import Settlement
 from ostler.server.engine.journal.calls import Draft
 from ostler.server.engine.journal.journal import Journal
@@ -225,6 +225,8 @@ def check_answer(ask: Ask, answer: Answer) -> None:
         raise InvalidParams.of("answer.choice", f"is {answer.choice!r}, and this ask takes {', '.join(ask.choices)}")
     if isinstance(answer, GiveAnswers):
         check_answers(ask.questions or (), answer)
+    if isinstance(answer, Accept) and ask.schema_ is not None:
+        check_form(ask.schema_, answer)
     find_remembered_rule(answer, ask)
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, assert_never
 
 from ostler.protocol import times
-from ostler.protocol.ask import Answer, Approve, Decline, Deny, GiveAnswers, Reject
+from ostler.protocol.ask import Accept, Answer, Approve, Decline, Deny, GiveAnswers, Reject
 from ostler.protocol.errors import InvalidParams, ModeForbidden
 from ostler.protocol.ids import new_ask_id
 from ostler.protocol.session import Mode
@@ -63,6 +63,23 @@ def check_approval(answer: Approve, resolve_mode: Callable[[Mode], Mode]) -> Non
         raise InvalidParams.of("answer.mode", "is plan, in which nothing could be done: name another, or none")
     if answer.mode is not None and resolve_mode(answer.mode) != answer.mode:
         raise ModeForbidden(f"The mode {answer.mode} is not allowed here.", mode=answer.mode)
+
+
+def check_form(schema: dict[str, Any], given: Accept) -> None:
+    """Check what a person filled in against what the server asked for. Raises InvalidParams."""
+    # Imported here: few daemons ever need it.
+    import jsonschema_rs  # noqa: PLC0415
+
+    try:
+        found = jsonschema_rs.validator_for(schema, offline=True)
+        first = next(found.iter_errors(given.content or {}), None)
+    except (ValueError, jsonschema_rs.ReferencingError):
+        return  # the server's schema is none: it says itself what it makes of the answer
+    if first is not None:
+        where = ".".join(map(str, first.instance_path))
+        raise InvalidParams.of(
+            f"answer.content{'.' if where else ''}{where}", f"is not what is asked for: {first.message}"
+        )
 
 
 def check_answers(questions: Sequence[dict[str, Any]], given: GiveAnswers) -> None:

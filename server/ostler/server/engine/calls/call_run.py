@@ -54,6 +54,8 @@ class CallRun:
     """Set when a person wants it to go on in the background."""
     goes_on: bool = False
     """It ran when the daemon was killed, and goes on, as what it had started does: an agent."""
+    post_hooks_ran: bool = False
+    """The hooks of its end have run already: they may replace the output of a server's tool."""
     stop_words: str | None = None
     """Why it was stopped, for the model."""
     handle: anyio.TaskHandle[None] | None = None

@@ -7,7 +7,7 @@ import orjson
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from ostler.protocol.shapes import Call
+from ostler.protocol.shapes import Call, McpTarget
 from ostler.server.engine.calls.repair_input import InputRepair
 from ostler.server.engine.calls.spans import Spans
 from ostler.server.engine.calls.stages import Parsed, Unusable, set_input
@@ -37,7 +37,8 @@ def parse_call(session: LiveSession, toolset: ToolSet, use: ToolUse, call: Call,
     tool = toolset.find(use.name)
     if isinstance(tool, str):
         return Unusable(call, tool)
-    call = call.changed(tool=tool.name, interrupt=tool.interrupt)
+    target = McpTarget(server=tool.on_server[0], tool=tool.on_server[1]) if tool.on_server is not None else None
+    call = call.changed(tool=tool.name, interrupt=tool.interrupt, mcp=target)
     if use.input_error is not None:
         return Unusable(call, use.input_error, tool)
     spans.begin("schema")

@@ -31,6 +31,7 @@ from ostler.server.engine.discovery.skills import SessionSkills
 from ostler.server.engine.discovery.tool_adapter import SessionDiscovery
 from ostler.server.engine.journal.calls import CompletedCall
 from ostler.server.engine.permissions.decide import uses_classifier, uses_grants
+from ostler.server.engine.servers.call_servers import CallServers
 from ostler.server.engine.session.file_history import TurnFiles
 from ostler.server.engine.session.file_reads import CallFileReads
 from ostler.server.engine.session.hooks import SessionHooks, build_tool_response
@@ -121,11 +122,29 @@ class Pipeline:
             if isinstance(result, Failure):
                 run.reach(replace(running, call=running.call.changed(duration_ms=took)))
                 raise CallFailed(result.message, result.code or None)
+            if running.tool.on_server is not None and not result.is_error:
+                result = await self._replace_output(run, running, result, authorized.context)
             shown = await render_result(running.tool, result.output, self.results, self.session.journal, run.spans)
             self._end_with_result(run, running, result, shown, reads, took)
         except BaseException:
             reads.undo()
             raise
+
+    async def _replace_output(
+        self, run: CallRun, running: Running, result: ToolResult[Any], context: ToolContext
+    ) -> ToolResult[Any]:
+        """The result as PostToolUse hooks leave it: what they put in its place is what is rendered and stored."""
+        if not self.session.hooks.has_hooks_for("PostToolUse", running.tool.name):
+            return result
+        response = result.output.model_dump(mode="json", by_alias=True)
+        hooks = SessionHooks(self.session, running.call.turn_id)
+        outcome = await hooks.fire_for_call("PostToolUse", running.call, tool_response=response)
+        run.notes.add(outcome)
+        run.post_hooks_ran = True
+        if outcome.replaced_output is None:
+            return result
+        output = await running.tool.replace_output(outcome.replaced_output.output, context)
+        return result if output is None else replace(result, output=output)
 
     async def _start(self, run: CallRun, parsed: Parsed) -> Running:
         """Store that the call starts; for one that may change something, wait until that is on the disk."""
@@ -188,6 +207,7 @@ class Pipeline:
                 StoredAttachments(self.session.journal),
                 SessionDiscovery(self.session, self.state),
                 SessionSkills(self.session, self.state),
+                CallServers(self.session, self.authorizer.asks, call, self.authorizer.expire_seconds),
             ),
             progress=send_progress,
             output_folder=self.session.shared.output_folder,
@@ -282,7 +302,7 @@ class Pipeline:
         call = ended.call
         event = "PostToolUseFailure" if call.is_error else "PostToolUse"
         hooks = SessionHooks(self.session, call.turn_id)
-        if self.session.hooks.has_hooks_for(event, call.tool):
+        if not run.post_hooks_ran and self.session.hooks.has_hooks_for(event, call.tool):
             run.notes.add(await hooks.fire_for_call(event, call, tool_response=build_tool_response(call)))
         for path in ended.changed_files:
             await hooks.fire_file_changed(path)

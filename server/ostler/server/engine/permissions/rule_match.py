@@ -43,6 +43,8 @@ def needs_subject(rules: RuleSet, tool: AnyTool) -> bool:
     """Whether any rule for the tool has more than its name; to find out what a call touches takes time."""
     if tool.shell.runs_commands and not tool.shell.is_shell:
         return True  # which tool's rules bind it depends on the subject
+    if tool.on_server is not None:
+        return True  # the rules about its whole server bind it, too
     names = (tool.name, READ, EDIT) if tool.shell.is_shell else (tool.name, *list_rule_families(tool))
     found = (
         rules.find_allow_rules(tool.name),
@@ -129,8 +131,8 @@ def _list_whole_rules(
     rules: RuleSet, behavior: Behavior, tool: AnyTool, subject: ServerSubject
 ) -> Sequence[SourcedRule]:
     """The rules about the whole tool, and about the whole MCP server."""
-    every = (*_list_rules(rules, behavior, tool.name), *_list_rules(rules, behavior, subject.rule))
-    return [rule for rule in every if rule.rule.content is None]
+    names = dict.fromkeys((tool.name, subject.rule, *tool.rule_names))
+    return [rule for name in names for rule in _list_rules(rules, behavior, name) if rule.rule.content is None]
 
 
 def _list_owners(tool: AnyTool, subject: CommandSubject) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def list_candidates(tool: AnyTool, parsed_input: ToolInput, view: SessionView) -
     """Rules that match calls like this one, the best first."""
     path, server = find_path(tool, parsed_input), find_server(tool, parsed_input)
     if server is not None:
-        texts = [format_server_rule(server)]
+        texts = [format_server_rule(server) if tool.on_server is None else tool.name]
     elif path is not None:
         texts = [format_rule(READ if tool.shell.runs_commands else tool.name, build_exact_pattern(path))]
     elif tool.shell.runs_commands:

@@ -39,6 +39,7 @@ from ostler.server.engine.session.shared import SharedServices
 from ostler.server.engine.session.usage import UsageMeter
 from ostler.server.engine.tasks.registry import TaskRegistry
 from ostler.server.hooks import HookRunner
+from ostler.server.mcp.session_servers import SessionServers, WantedServer, read_call_options
 from ostler.server.settings import McpEntry, RuleSet, Settings, SkillEntry, resolve_skills
 from ostler.server.worktrees.worktree import Worktree
 from ostler.storage import Tx
@@ -47,6 +48,7 @@ from ostler.tools.context import SessionView, WakeSignal
 from ostler.tools.discovery.deferral import Deferral, select_deferred
 from ostler.tools.fs import paths
 from ostler.tools.permissions.plan_file import build_plan_path
+from ostler.tools.permissions.subject import list_server_rules
 from ostler.tools.registry import ToolSet
 from ostler.tools.services import AgentKind, Agents
 from ostler.tools.tool import AnyTool, Change, FolderChanged, GitChanged, PlanApproved, PlanBegun
@@ -75,6 +77,7 @@ class _CachedView:
     rules: RuleSet
     config: ToolConfig
     turn_on_ask: OnAsk | None
+    of_servers: tuple[AnyTool, ...]
     view: SessionView
 
 
@@ -115,6 +118,8 @@ class LiveSession:
     tasks: TaskRegistry
     usage_meter: UsageMeter
     agents: AgentSource
+    servers: SessionServers
+    """Its MCP servers, which its agents use, too."""
     parent: "LiveSession | None" = None
     """Of an agent: the session that it works for."""
     slot: AgentSlot | None = None
@@ -316,10 +321,13 @@ class LiveSession:
             or cached.rules is not rules
             or cached.config is not config
             or cached.turn_on_ask != self.turn_on_ask
+            or cached.of_servers is not self.servers.tools
             or (self.parent is not None and cached.view.mode != self.mode)
         ):
             view = self._add_tools(self._build_view(config))
-            cached = self._cached_view = _CachedView(self.record, self.state, rules, config, self.turn_on_ask, view)
+            cached = self._cached_view = _CachedView(
+                self.record, self.state, rules, config, self.turn_on_ask, self.servers.tools, view
+            )
         return cached.view
 
     def _build_view(self, config: ToolConfig) -> SessionView:
@@ -375,6 +383,25 @@ class LiveSession:
         return replace(view, tools=frozenset(tool.name for tool in tools.tools))
 
     @property
+    def owns_servers(self) -> bool:
+        """Whether the MCP servers are its own, and not those of the session that it works for."""
+        return self.servers.session_id == self.record.id
+
+    @property
+    def wanted_servers(self) -> dict[str, WantedServer]:
+        """The MCP servers that a turn of it may use."""
+        entries, wanted = self._servers, self.record.options.get("tools")
+        if not entries or wanted == "minimal":
+            return {}
+        denied = self.rules.list_denied_tools()
+        return {
+            name: WantedServer(entry.digest, *read_call_options(entry.entry))
+            for name, entry in entries.items()
+            if not denied.intersection(names := list_server_rules(name))
+            and (wanted is None or isinstance(wanted, str) or any(each.startswith(names) for each in wanted))
+        }
+
+    @property
     def _servers(self) -> Mapping[str, McpEntry]:
         return collect_servers(self.settings, self.trusted, self.record.options)
 
@@ -397,7 +424,7 @@ class LiveSession:
     def _select_tools(self, view: SessionView) -> ToolSet:
         wanted = self.record.options.get("tools")
         wanted = "full" if wanted is None else wanted  # an empty list is no preset
-        found = self.shared.registry.for_session(wanted, self.rules.list_denied_tools(), view)
+        found = self.shared.registry.for_session(wanted, self.rules.list_denied_tools(), view, self.servers.tools)
         refused = self.record.options.get(REFUSED_TOOLS)
         found = replace(found, refused=frozenset(refused)) if refused else found
         return select_deferred(found, self.state, view.config.tools.defer)[0]

@@ -1,6 +1,6 @@
 """The turn loop: request, stream, calls, results, until the model is done or there is a reason to stop."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -24,6 +24,7 @@ from ostler.server.engine.discovery.skills import build_skill_state, describe_sk
 from ostler.server.engine.journal.calls import CompletedCall
 from ostler.server.engine.journal.messages import StoredUserMessage
 from ostler.server.engine.loading import StoredCall
+from ostler.server.engine.servers.turn_servers import describe_servers, start_servers
 from ostler.server.engine.session.history import build_tool_result
 from ostler.server.engine.session.hooks import SessionHooks
 from ostler.server.engine.session.live import LiveSession
@@ -81,6 +82,8 @@ class TurnLoop:
     """Input that waits for the next request; the list is changed in place, never replaced."""
     input_text: str = ""
     """The person's text, without notes of the daemon's."""
+    rebuild: "Callable[[], Awaitable[tuple[ToolSet, Prefix, dict[str, Any]]]] | None" = None
+    """Tools and prompt once more, where MCP servers were started meanwhile."""
     over: anyio.Event = field(default_factory=anyio.Event)
     """Set when it has ended, or was abandoned."""
     state: TurnState = field(init=False)
@@ -162,7 +165,7 @@ class TurnLoop:
             calls = self._open_calls(group)
             timer = group.start_soon(self._enforce_timeout) if self.settings.timeout_ms is not None else None
             with self.state.input_stop.scope():
-                await self._begin()
+                await self._begin(calls)
             if (
                 self.input_message is not None
                 and not self._input_checked
@@ -200,7 +203,7 @@ class TurnLoop:
         else:
             await self._add_user_message([], {}, RESUMED)
 
-    async def _begin(self) -> None:
+    async def _begin(self, calls: CallRunner) -> None:
         """Do what comes before the first request: ask for trust, and run the hooks of the input."""
         expire_seconds = self.services.config().asks.expire_seconds
         if await settle_trust(self.session, self.asks, self.turn.id, expire_seconds):
@@ -209,8 +212,29 @@ class TurnLoop:
             if (told := describe_skill_changes(self.session)) and self.state.end is None:
                 self.session.remember(**build_skill_state(self.session, 0))
                 await self._add_user_message([], {}, *told)
+        if self.state.end is None:
+            await self._start_servers(calls)
         if self.input_message is not None and self.state.end is None:
             await self._check_input(self.input_message)
+
+    async def _start_servers(self, calls: CallRunner) -> None:
+        """Start the MCP servers; those that answer soon have their tools in this turn, the others in a later one."""
+        await start_servers(self.session, self.services.config().mcp.start_wait_ms)
+        had = [tool for tool in self.toolset.tools if tool.on_server is not None]
+        if had != [tool for tool in self.session.build_toolset().tools if tool.on_server is not None]:
+            assert self.rebuild is not None
+            self.toolset, self.prefix, state = await self.rebuild()
+            calls.toolset = self.toolset
+            self._requests.replace_prefix(self.prefix)
+            if state != self.session.state:
+                self.session.remember(**state)
+        if self.last_message is not None:
+            return  # a turn that goes on: the results of its calls come next
+        notes, told = describe_servers(self.session, self.session.deferral.hidden)
+        if told:
+            self.session.remember(**told)
+        if notes and self.state.end is None:
+            await self._add_user_message([], {}, *notes)
 
     async def _check_input(self, input_message: StoredUserMessage) -> None:
         """Run the hooks of the input, and end the turn where one of them blocks it."""

@@ -94,6 +94,10 @@ class ModelRequests:
                 stop = self._renew_stop()
                 request, attempt = await self._prepare(), 1
 
+    def replace_prefix(self, prefix: Prefix) -> None:
+        """Before the first request: tools of MCP servers came while it waited for them."""
+        self.prefix = self.window.prefix = prefix
+
     def _note_end(self, answer: ModelAnswer | None) -> ModelAnswer | None:
         self._broken = answer.stream_failure if answer is not None else None
         self._times_broken = self._times_broken + 1 if self._broken is not None else 0

@@ -16,6 +16,7 @@ from ostler.protocol.turn import Input, InputText, TurnOptions
 from ostler.server.engine.asks.trust import is_trust_settled
 from ostler.server.engine.discovery.skills import build_skill_state, describe_skill_changes, expand_command
 from ostler.server.engine.journal.messages import StoredUserMessage
+from ostler.server.engine.servers.turn_servers import must_wait_for_servers
 from ostler.server.engine.session.effective_settings import SKILL_LIST, check_mode
 from ostler.server.engine.session.history import dump_blocks
 from ostler.server.engine.session.live import LiveSession
@@ -186,11 +187,13 @@ class TurnSetup:
         if Limits(live, self.services, settings).check(turn, settings.model) is not None:
             return False
         if live.agent is not None and len(live.history) <= live.forked_messages:
-            return is_trust_settled(live) and not hooks.has_hooks_for("SubagentStart")
+            return (
+                is_trust_settled(live) and not hooks.has_hooks_for("SubagentStart") and not must_wait_for_servers(live)
+            )
         has_hooks = hooks.has_hooks_for("UserPromptSubmit") or (
             not live.start_hooks_fired and hooks.has_hooks_for("SessionStart")
         )
-        return is_trust_settled(live) and not has_hooks
+        return is_trust_settled(live) and not has_hooks and not must_wait_for_servers(live)
 
     def _build_missing_results(self) -> list[dict[str, Any]]:
         return [

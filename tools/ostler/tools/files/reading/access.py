@@ -4,6 +4,7 @@ from ostler.tools.context import SessionView
 from ostler.tools.fs import paths
 from ostler.tools.permissions.memory_notes import is_own_note
 from ostler.tools.permissions.plan_file import is_plan_file
+from ostler.tools.permissions.server_files import is_server_file
 from ostler.tools.tool import Allow, AskFirst, Check, Refuse
 
 
@@ -15,7 +16,7 @@ def check_access(path: str, session: SessionView, real: paths.PathResolver = pat
 
 def _may_read(path: str, place: str, session: SessionView, real: paths.PathResolver) -> Check:
     """Allowed inside the roots, refused in the daemon's own folder, and asked for elsewhere."""
-    is_ours = is_plan_file(path, place, session) or is_own_note(place, session)
+    is_ours = is_plan_file(path, place, session) or is_own_note(place, session) or is_server_file(place, session)
     if is_ours or _lies_beside_skill(place, session, real):
         return Allow()
     if paths.is_in_daemon_home(place, session, real):

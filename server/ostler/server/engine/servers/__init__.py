@@ -1,0 +1,1 @@
+"""The MCP servers of a session, as its turns and calls use them."""
