@@ -16,6 +16,7 @@ from ostler.tools.web.page_cache import PageCache
 from ostler.tools.web.page_reader import read_page
 from ostler.tools.web.url_policy import AllowedAddresses, IpAddress, parse_networks, parse_url
 from ostler.tools.web.web_fetch import WebFetch
+from tests.support.connections import serve_connections
 from tests.support.tool_calls import Session
 from tests.tools.formats.pdf_documents import build_pdf, build_text_content
 from tests.tools.web.site import Site, redirect, respond
@@ -161,6 +162,37 @@ async def test_a_page_without_end_is_left(reader: Session, site: Site, monkeypat
     assert "longer than 0.2 s" in await fail(reader, site.put("/silent", silent))
 
 
+async def test_headers_without_end_are_left(reader: Session, site: Site) -> None:
+    async def endless(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n")
+        while True:
+            writer.write(b"X: " + b"x" * 100_000 + b"\r\n")
+            await writer.drain()
+
+    assert "could not be read" in await fail(reader, site.put("/headers", endless))
+
+
+async def test_a_redirect_to_the_metadata_of_a_cloud_is_told_and_never_followed(session: Session, site: Site) -> None:
+    session.change_view(opened_addresses=frozenset({ip_address("127.0.0.1")}))
+    told = await fetch(session, site.put("/m", redirect("http://169.254.169.254/latest/meta-data/")))
+    assert "not followed: http://169.254.169.254/latest/meta-data/" in told
+    check = await session.check(WebFetch(), url="http://169.254.169.254/latest/meta-data/", prompt="?")
+    assert isinstance(check, Refuse)
+    assert "http://[::ffff:a9fe:a9fe]/" in await fetch(
+        session, site.put("/v", redirect("http://[::ffff:169.254.169.254]/"))
+    )
+
+
+async def test_a_site_that_speaks_no_tls_is_a_clear_error(reader: Session) -> None:
+    async def answer(stream: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await stream.read(1)
+        writer.write(respond("plain", code=400))
+        await writer.drain()
+
+    async with serve_connections(answer) as port:
+        assert "127.0.0.1 could not be reached" in await fail(reader, f"https://127.0.0.1:{port}/")
+
+
 async def test_a_page_that_breaks_off_or_speaks_no_http_is_a_clear_error(reader: Session, site: Site) -> None:
     cut = site.put("/cut", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc")
     garbage = site.put("/garbage", b"SSH-2.0-OpenSSH\r\n")
@@ -238,6 +270,10 @@ async def test_through_a_proxy_the_name_is_checked_and_the_proxy_named(
     assert "through the proxy" in await fetch(session, "http://name.example:80/")
     assert "localhost leads to" in await fail(session, "http://localhost:1/")
     assert "The proxy did not let the request through" in await fail(session, "https://name.example/")
+    site.put("http://locked.example:80/", respond("who are you?", code=407))
+    assert "wants a name and password (407)" in await fail(session, "http://locked.example:80/")
+    monkeypatch.setenv("no_proxy", "127.0.0.1,direct.invalid")
+    assert "direct.invalid could not be reached" in await fail(session, "http://direct.invalid:80/")
     monkeypatch.setenv("http_proxy", "socks5://user:secret@127.0.0.1:1")
     message = await fail(session, "http://other.example:80/")
     assert "no http:// or https:// address" in message

@@ -89,6 +89,21 @@ def test_a_host_is_asked_about_and_remembered_by_its_name(harness: Harness) -> N
     assert all("name.invalid" in text for text in driver.fetch_result_texts())
 
 
+def test_a_rule_with_a_star_speaks_of_all_below_a_host_and_of_nothing_beside_it(harness: Harness) -> None:
+    behaviors = {
+        "https://a.name.invalid/": "allow",
+        "https://a.b.name.invalid/": "allow",
+        "https://name.invalid/": "deny",
+        "https://evilname.invalid/": "deny",
+        "https://name.invalid.evil.invalid/": "deny",
+    }
+    rules = {"allow": ["WebFetch(domain:*.name.invalid)"]}
+    driver = open_reader(harness, *map(fetch, behaviors), rules=rules, on_ask="deny")
+    driver.run_turn()
+    decisions = [call["call"]["decision"]["behavior"] for call in driver.list_event_data("tool.completed")]
+    assert dict(zip(behaviors, decisions, strict=True)) == behaviors
+
+
 def test_a_denied_host_is_denied_however_it_is_spelt(harness: Harness) -> None:
     spellings = ["https://Bad.Example/", "http://bad.example./x", "https://bad.example:444/"]
     rules = {"allow": ["WebFetch"], "deny": ["WebFetch(domain:bad.example)"]}

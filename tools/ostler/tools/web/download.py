@@ -97,6 +97,9 @@ async def open_response(
 
 
 async def _read_response(url: Url, response: httpcore2.Response, max_bytes: int) -> tuple[Page, str | None]:
+    if response.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        # No site's own: the page is not the one that was asked for.
+        raise PageUnavailable("The proxy did not let the request through: it wants a name and password (407).")
     headers = read_headers(response)
     location = headers.get("location") if response.status in _REDIRECTS else None
     media_type, _, parameters = headers.get("content-type", "").partition(";")
