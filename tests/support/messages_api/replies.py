@@ -158,7 +158,9 @@ def message(
     usage = usage or Usage()
     reason = stop_reason or ("tool_use" if any(map(_is_call, parts)) else "end_turn")
     delta = {"stop_reason": reason, "stop_sequence": stop_sequence}
-    end = (event("message_delta", delta=delta, usage=_dump_usage(usage)), event("message_stop"))
+    searches = sum(isinstance(part, Block) and part.start["type"] == "server_tool_use" for part in parts)
+    tools = {"server_tool_use": {"web_search_requests": searches, "web_fetch_requests": 0}} if searches else {}
+    end = (event("message_delta", delta=delta, usage=_dump_usage(usage) | tools), event("message_stop"))
     return Reply((Start(usage), *_render_content(parts), *end), stop_reason=reason)
 
 

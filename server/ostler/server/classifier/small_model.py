@@ -9,6 +9,7 @@ import orjson
 from ostler.server.classifier.model import ChargeUsage
 from ostler.server.classifier.model_choice import choose_small_model
 from ostler.server.models.assembler import MessageAssembler
+from ostler.server.models.pricing import compute_search_cost, format_usd
 from ostler.server.models.provider import ModelFailure, ModelRequest, Provider
 from ostler.server.models.registry import REHEARSAL
 
@@ -76,5 +77,6 @@ class SmallModel:
                         break
         finally:
             if answer.started:
-                self.charge(request.model, answer.usage)
+                extra = compute_search_cost(request.model, answer.searches)
+                self.charge(request.model, answer.usage.changed(cost_usd=format_usd(extra)))
         return answer

@@ -111,6 +111,8 @@ class MessageAssembler:
         self.stop_reason: str | None = None
         self.model: str | None = None
         self._token_counts: dict[str, int] = {}
+        self._server_tools: Any = None
+        """What the API says of the tools that it ran itself."""
         self._used_ids = used_ids
         self._own_ids: set[str] = set()
         self._open: _OpenBlock | None = None
@@ -315,6 +317,14 @@ class MessageAssembler:
         """The API sends running totals: a later number replaces an earlier one."""
         # Only stored here, and read later: the first text comes right after the first of these, and must not wait.
         self._token_counts.update((name, count) for name, count in usage.items() if _is_count(count))
+        if "server_tool_use" in usage:
+            self._server_tools = usage["server_tool_use"]
+
+    @property
+    def searches(self) -> int:
+        """How often the API has searched the web for this message."""
+        found = self._server_tools.get("web_search_requests") if isinstance(self._server_tools, dict) else None
+        return found if isinstance(found, int) and _is_count(found) else 0
 
     @property
     def usage(self) -> Usage:

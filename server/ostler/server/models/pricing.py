@@ -55,6 +55,11 @@ def compute_cost(model: str, usage: Usage, configured: Mapping[str, Price]) -> D
     return (total / _MILLION).quantize(_SMALLEST, ROUND_HALF_EVEN)
 
 
+def compute_search_cost(model: str, searches: int) -> Decimal:
+    """What the maker asks for searches of its API beside their tokens; nothing where the model is another's."""
+    return Decimal(_load_data()["search_usd"]) * searches if knows_search(model) else Decimal(0)
+
+
 def find_cache_prices(price: Price) -> tuple[Decimal, Decimal]:
     """What tokens cost that are read from the cache, and that are written to it."""
     return (

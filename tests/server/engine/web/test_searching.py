@@ -1,6 +1,7 @@
 """WebSearch through the wire: who searches, who is asked, and what `rehearsal` does with it."""
 
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -130,6 +131,8 @@ def test_the_api_searches_with_its_own_tool_and_the_session_pays(by_api: Harness
     ]
     # The small model searches; what it took is the session's.
     assert asked[0].body["model"] != driver.requests[0].body["model"]
+    # Each search costs a cent beside its tokens.
+    assert Decimal("0.02") < Decimal(turn["usage"]["cost_usd"]) < Decimal("0.025")
     assert turn["usage"]["input_tokens"] == 100 * (len(driver.requests) + len(asked))
 
 

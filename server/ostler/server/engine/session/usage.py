@@ -36,9 +36,9 @@ class UsageMeter:
     """What that turn may cost."""
 
     def charge(self, model: str, used: Usage) -> None:
-        """Charge one request, whether or not its answer was used."""
+        """Charge one request, whether or not its answer was used; its `cost_usd` is what it cost beside its tokens."""
         price = self.cost(model, used)
-        request = used.changed(cost_usd=None if price is None else format_usd(price))
+        request = used.changed(cost_usd=None if price is None else format_usd(price + Decimal(used.cost_usd or 0)))
         self._add(request)
         state = self.state
         turn = state.turn if state is not None and state.turn.status != "ended" else None
