@@ -1976,6 +1976,8 @@ export interface Session {
   calls: Array<RunningCall>;
   /** The agents that are at work for it. Only `session/get` has them. */
   agents: Array<AgentInfo>;
+  /** What runs in the background, for its agents too. Only `session/get` has them. */
+  tasks: Array<Task>;
   /** The last messages that it sent to the people, in assistant mode. Only `session/get` has them. */
   briefs: Array<Brief>;
   /** The open asks, its agents' included. */

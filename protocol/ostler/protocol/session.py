@@ -8,7 +8,7 @@ from ostler.protocol.agent import AgentInfo
 from ostler.protocol.brief import Brief
 from ostler.protocol.ids import Cursor, MessageId, SessionId
 from ostler.protocol.limits import DEFAULT_PAGE, MAX_DIRECTORIES, MAX_PAGE, MAX_RULES
-from ostler.protocol.shapes import Ask, AskingAgent, Message, RunningCall, Turn, Usage
+from ostler.protocol.shapes import Ask, AskingAgent, Message, RunningCall, Task, Turn, Usage
 from ostler.protocol.wire import AtMost1000, JsonObject, Line, Name, Params, PathText, Shape, Text, Time, Usd
 
 Mode = Literal["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"]
@@ -87,6 +87,8 @@ class Session(Shape):
     """The calls that run, each with the end of what it has printed. Only `session/get` has them."""
     agents: list[AgentInfo] = []
     """The agents that are at work for it. Only `session/get` has them."""
+    tasks: list[Task] = []
+    """What runs in the background, for its agents too. Only `session/get` has them."""
     briefs: list[Brief] = []
     """The last messages that it sent to the people, in assistant mode. Only `session/get` has them."""
     asks: list[Ask] = []

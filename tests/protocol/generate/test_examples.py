@@ -80,7 +80,9 @@ def test_the_examples_can_be_run(home: Path, tmp_path: Path) -> None:
         examples.learn("message_id", "session/fork", messages[-1]["id"])
         for name in ("session/get", "session/update", "session/fork", "session/export", "session/diff", "tool/list"):
             examples.run(name)
-        for name in ("session/context", "session/usage", "memory/add", "memory/list"):
+        for name in ("session/context", "session/usage", "session/prompt", "memory/add", "memory/list"):
+            examples.run(name)
+        for name in ("agent/list", "skill/list", "file/search", "file/read"):
             examples.run(name)
         for name in (
             "task/list",

@@ -35,6 +35,25 @@ def test_files_are_found_by_a_few_letters_as_far_as_they_may_be_read(home: Path,
             assert (refused["code"], refused["data"]["errors"][0]["path"]) == (-32602, "path"), path
 
 
+def test_a_mention_shows_nothing_that_a_rule_keeps_from_being_read(home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "proj"
+    (folder / "secret").mkdir(parents=True)
+    (folder / "secret" / "key").write_text("0p3n-s3s4me\n")
+    (folder / "link").symlink_to("secret/key")
+    (folder / "plain").write_text("neigh\n")
+    (folder / ".ostler").mkdir()
+    (folder / ".ostler" / "settings.json").write_text('{"permissions": {"deny": ["Read(secret/**)"]}}')
+    with InProcessDaemon(home) as daemon:
+        session_id = daemon.call("session/create", cwd=str(folder), trust=False)["id"]
+        mentions = [{"type": "file", "path": path} for path in ("secret/key", "link", "secret", "plain")]
+        daemon.call("run", session_id=session_id, input=[{"type": "text", "text": "say hello"}, *mentions])
+        sent = daemon.call("session/messages", session_id=session_id)["messages"][0]["content"]
+    texts = [block["text"] for block in sent if block["type"] == "text"]
+    assert not any("0p3n-s3s4me" in text for text in texts)
+    assert sum("may not be read in this session" in text for text in texts) >= 2
+    assert any("neigh" in text for text in texts)
+
+
 def test_lines_of_a_file_are_read_in_parts(home: Path, tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text("".join(f"{number}\n" for number in range(10)))
     with InProcessDaemon(home) as daemon:

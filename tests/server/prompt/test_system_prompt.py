@@ -281,6 +281,10 @@ async def test_all_files_together_are_bounded(repository: Path, person: Path) ->
 # What people attach
 
 
+def read_all(path: str) -> bool:
+    return True
+
+
 async def test_words_and_pictures_pass_as_they_are(tmp_path: Path) -> None:
     picture = {"type": "base64", "media_type": "image/gif", "data": "R0lGODlh"}
     page = {"type": "url", "url": "https://example.com/a.pdf"}
@@ -293,6 +297,7 @@ async def test_words_and_pictures_pass_as_they_are(tmp_path: Path) -> None:
         ],
         str(tmp_path),
         [str(tmp_path)],
+        read_all,
     )
     assert blocks == [
         {"type": "text", "text": "look"},
@@ -302,7 +307,8 @@ async def test_words_and_pictures_pass_as_they_are(tmp_path: Path) -> None:
 
 
 async def expand_file(tmp_path: Path, path: str, start: int | None = None, end: int | None = None) -> str:
-    (block,) = await expand([InputFile(path=path, start_line=start, end_line=end)], str(tmp_path), [str(tmp_path)])
+    file = InputFile(path=path, start_line=start, end_line=end)
+    (block,) = await expand([file], str(tmp_path), [str(tmp_path)], read_all)
     assert block["type"] == "text"
     text = block["text"]
     assert isinstance(text, str)

@@ -31,7 +31,7 @@ from ostler.protocol.session import (
     SessionRef,
     SessionUpdate,
 )
-from ostler.protocol.shapes import Call, Message, Usage
+from ostler.protocol.shapes import Call, Message, Task, Usage
 from ostler.server.api.trust import apply_trust_change
 from ostler.server.config.configuration import Configuration
 from ostler.server.engine.agents.listing import list_agents
@@ -173,22 +173,24 @@ class SessionMethods:
         return SessionPage(sessions=page, next=token)
 
     async def get(self, params: SessionRef) -> Session:
-        def read_rows(snapshot: Snapshot) -> tuple[Session, list[Call], list[AgentInfo]]:
+        def read_rows(snapshot: Snapshot) -> tuple[Session, list[Call], list[AgentInfo], list[Task]]:
             session = read_session(snapshot, snapshot.sessions.get(params.session_id), snapshot.events.load_head())
             if self.configuration.current.assistant:
                 session = session.model_copy(update={"briefs": list_last_briefs(snapshot, session.id)})
             unfinished = snapshot.calls.list_unfinished(session.id) if session.turn is not None else []
             found = list_agents(snapshot, session.id, self.engine.agents.queue)
             agents = [agent for agent in found if agent.ended_at is None]
-            return session, [call for call in unfinished if call.status == "running"], agents
+            family = {member.id for member in snapshot.sessions.list_family(session.id)}
+            tasks = [found.task for found in snapshot.tasks.list_unfinished() if found.task.session_id in family]
+            return session, [call for call in unfinished if call.status == "running"], agents, tasks
 
-        session, running, agents = await self.log.read(read_rows)
+        session, running, agents, tasks = await self.log.read(read_rows)
         await self.log.wait_for_cursor(session.cursor)
         message = self.log.partial_messages.find_message(session.id, session.cursor)
         shown = [self.log.running_calls.describe(call) for call in running]
-        if not (message or shown or agents):
+        if not (message or shown or agents or tasks):
             return session
-        return session.model_copy(update={"message": message, "calls": shown, "agents": agents})
+        return session.model_copy(update={"message": message, "calls": shown, "agents": agents, "tasks": tasks})
 
     async def update(self, params: SessionUpdate) -> Session:
         changed_fields = params.model_fields_set - {"session_id"}

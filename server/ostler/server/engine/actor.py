@@ -38,6 +38,7 @@ from ostler.server.engine.turn.model_attempt import create_assistant_message
 from ostler.server.engine.turn.options import TurnRequest, TurnServices, TurnSettings
 from ostler.server.engine.turn.setup import ExpandedInput, TurnSetup, encode_user_message, extract_text
 from ostler.server.engine.turn.window import compact_between_turns
+from ostler.server.prompt.mentions import mentions_files
 from ostler.server.settings import SkillEntry
 from ostler.storage import Snapshot, Tx
 from ostler.storage.repositories.idempotency import Key
@@ -145,8 +146,8 @@ class SessionActor:
     async def _read_input(self, start: TurnRequest) -> ExpandedInput:
         if start.by_model:  # a mention in it would read a file that no rule was asked about
             return ExpandedInput([{"type": "text", "text": str(start.options.input)}])
-        if begins_with_command(start.options.input):
-            await self.settings_loader.load(self.live)  # it may be of a skill that came since
+        if begins_with_command(start.options.input) or mentions_files(start.options.input):
+            await self.settings_loader.load(self.live)  # a skill may have come since, and rules about files
         return await self.turn_setup.expand_input(start.options.input)
 
     def _apply_skill(self, settings: TurnSettings, skill: SkillEntry | None, options: TurnOptions) -> TurnSettings:

@@ -8,11 +8,12 @@ from typing import Any, Final, assert_never
 import anyio
 import anyio.to_thread
 
-from ostler.protocol.turn import InputBlock, InputDocument, InputFile, InputImage, InputText
+from ostler.protocol.turn import Input, InputBlock, InputDocument, InputFile, InputImage, InputText
 from ostler.server.prompt.bounded_read import IsFolder, Unreadable, read_beginning, resolve_inside
 from ostler.server.prompt.environment import to_printable
 from ostler.server.prompt.reminders import wrap_note
 from ostler.tools.formats.image_blocks import correct_images
+from ostler.tools.fs.similar_paths import PathFilter
 
 MAX_BYTES: Final = 200_000
 """Of one file, as it is shown."""
@@ -23,13 +24,24 @@ MAX_ENTRIES: Final = 500
 _THREADS: Final = anyio.CapacityLimiter(4)
 
 
-async def expand(blocks: Sequence[InputBlock], folder: str, roots: Sequence[str]) -> list[dict[str, Any]]:
-    """The blocks for the model. Files are read only below the roots; a text without words is left out."""
-    expanded = [await _expand_block(block, folder, roots) for block in blocks]
+def mentions_files(given: Input) -> bool:
+    return not isinstance(given, str) and any(isinstance(block, InputFile) for block in given)
+
+
+async def expand(
+    blocks: Sequence[InputBlock], folder: str, roots: Sequence[str], may_read: PathFilter
+) -> list[dict[str, Any]]:
+    """The blocks for the model. Files are read below the roots, as far as the filter lets them.
+
+    A text without words is left out.
+    """
+    expanded = [await _expand_block(block, folder, roots, may_read) for block in blocks]
     return [block for block in expanded if block is not None]
 
 
-async def _expand_block(block: InputBlock, folder: str, roots: Sequence[str]) -> dict[str, Any] | None:
+async def _expand_block(
+    block: InputBlock, folder: str, roots: Sequence[str], may_read: PathFilter
+) -> dict[str, Any] | None:
     match block:
         case InputText(text=text):
             return {"type": "text", "text": text} if text.strip() else None
@@ -39,16 +51,19 @@ async def _expand_block(block: InputBlock, folder: str, roots: Sequence[str]) ->
             return {"type": "document", "source": source.model_dump()} | ({"title": title} if title else {})
         case InputFile():
             text = await anyio.to_thread.run_sync(
-                _render_mention, block, folder, roots, limiter=_THREADS, abandon_on_cancel=True
+                _render_mention, block, folder, roots, may_read, limiter=_THREADS, abandon_on_cancel=True
             )
             return {"type": "text", "text": text}
         case _:
             assert_never(block)
 
 
-def _render_mention(block: InputFile, folder: str, roots: Sequence[str]) -> str:
+def _render_mention(block: InputFile, folder: str, roots: Sequence[str], may_read: PathFilter) -> str:
     path = os.path.join(folder, block.path)
     try:
+        resolve_inside(path, roots)
+        if not may_read(path):
+            raise Unreadable("may not be read in this session")
         return _render_file(block, path, roots)
     except IsFolder:
         return _render_folder(block, path, roots)

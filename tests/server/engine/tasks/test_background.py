@@ -40,9 +40,11 @@ def test_a_command_goes_on_behind_its_call(harness: Harness) -> None:
     assert len(started["id"]) == 9
     assert f"Running in background as {started['id']}" in driver.fetch_result_texts()[0]
     assert "begun" in driver.wait("task.output")["data"]["text"]
+    assert [task["id"] for task in driver.daemon.call("session/get", session_id=driver.id)["tasks"]] == [started["id"]]
     go.write_text("")
     ended = driver.wait("task.ended")["data"]["task"]
     assert (ended["id"], ended["status"], ended["exit_code"]) == (started["id"], "completed", 0)
+    assert driver.daemon.call("session/get", session_id=driver.id)["tasks"] == []
 
 
 def test_the_model_is_told_once_of_the_end(harness: Harness) -> None:

@@ -34,6 +34,7 @@ from ostler.server.prompt.system_prompt import build_system_prompt
 from ostler.server.settings import SkillEntry
 from ostler.server.settings.locations import list_project_folders
 from ostler.tools.discovery.deferral import group_deferred
+from ostler.tools.fs.similar_paths import build_path_filter
 from ostler.tools.interaction.structured_output import BadSchema, StructuredOutput
 from ostler.tools.registry import ToolSet
 from ostler.tools.services import SkillRefused
@@ -100,7 +101,8 @@ class TurnSetup:
         except SkillRefused as refused:
             raise Conflict(str(refused)) from None
         rest = blocks if command is None else blocks[1:]
-        expanded = [*(command.blocks if command is not None else ()), *await expand(rest, view.folder, view.roots)]
+        mentioned = await expand(rest, view.folder, view.roots, build_path_filter(view, allowed=False))
+        expanded = [*(command.blocks if command is not None else ()), *mentioned]
         if not expanded:
             raise InvalidParams.of("input", "says nothing")
         return ExpandedInput(expanded, command.entry if command is not None else None)
