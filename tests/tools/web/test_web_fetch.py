@@ -85,6 +85,50 @@ async def test_text_is_decoded_as_a_browser_would(reader: Session, site: Site) -
     assert wrong == []
 
 
+FORTY = {
+    "Grüße, naïveté": "iso-8859-1 iso-8859-15 windows-1252 macintosh iso-8859-9 windows-1254 cp850",
+    "Grüße, мир, 日本": "utf-8 utf-16le utf-16be unicode-1-1-utf-8",
+    "Zażółć gęślą": "iso-8859-2 windows-1250 cp852 iso-8859-16",
+    "Привет, мир": "koi8-r koi8-u windows-1251 iso-8859-5 cp866 x-mac-cyrillic X-CP1251 ibm855",
+    "Καλημέρα κόσμε": "iso-8859-7 windows-1253 cp737",
+    "שלום עולם": "iso-8859-8 iso-8859-8-i windows-1255 cp862",
+    "مرحبا": "iso-8859-6 windows-1256 cp864",
+    "Ąžuolas": "iso-8859-13 windows-1257 iso-8859-4",
+    "สวัสดี": "tis-620 windows-874",
+    "Xin chào": "windows-1258",
+    "日本語のページ": "shift_jis x-sjis euc-jp iso-2022-jp windows-31j",
+    "简体中文": "gb2312 gbk gb18030 hz-gb-2312",
+    "繁體中文": "big5 big5-hkscs",
+    "한국어": "euc-kr iso-2022-kr johab",
+}
+
+
+OTHERWISE_CALLED = {
+    "x-mac-cyrillic": "mac_cyrillic",
+    "X-CP1251": "cp1251",
+    "windows-874": "cp874",
+    "iso-8859-8-i": "iso8859-8",
+    "x-sjis": "shift_jis",
+    "windows-31j": "cp932",
+    "hz-gb-2312": "hz",
+    "unicode-1-1-utf-8": "utf-8",
+}
+
+
+async def test_pages_are_read_in_more_than_forty_charsets(reader: Session, site: Site) -> None:
+    wrong = []
+    charsets = [(charset, text) for text, names in FORTY.items() for charset in names.split()]
+    assert len(charsets) > 40
+    for charset, text in charsets:
+        codec = OTHERWISE_CALLED.get(charset, charset)
+        body = text.encode(codec, "ignore")
+        url = site.put(f"/{charset}", respond(body, media_type=f"text/plain; charset={charset}"))
+        shown = await fetch(reader, url)
+        if body.decode(codec) not in shown:
+            wrong.append((charset, shown[-80:]))
+    assert wrong == []
+
+
 async def test_pictures_and_documents_are_read_as_files_are(reader: Session, site: Site) -> None:
     png = bytes.fromhex(
         "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c4944415408d763f8cfc0000003010100c9fe92ef"

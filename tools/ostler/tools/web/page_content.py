@@ -46,7 +46,33 @@ _AS_BROWSERS_DO: Final = {
     "iso8859-9": "cp1254",
     "gb2312": "gb18030",
     "gbk": "gb18030",
+    "big5": "big5hkscs",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "tis-620": "cp874",
+    "iso8859-11": "cp874",
 }
+_NAMES_OF_BROWSERS: Final = {
+    "windows-874": "cp874",
+    "dos-874": "cp874",
+    "x-mac-cyrillic": "mac_cyrillic",
+    "x-mac-ukrainian": "mac_cyrillic",
+    "x-mac-roman": "mac_roman",
+    "x-sjis": "cp932",
+    "windows-31j": "cp932",
+    "x-euc-jp": "euc_jp",
+    "x-gbk": "gb18030",
+    "x-x-big5": "big5hkscs",
+    "iso-8859-8-i": "iso8859-8",
+    "iso-8859-8-e": "iso8859-8",
+    "cn-big5": "big5hkscs",
+    "windows-949": "cp949",
+    "iso-ir-149": "cp949",
+    "unicode-1-1-utf-8": "utf-8",
+    "x-unicode20utf8": "utf-8",
+    **{f"x-cp125{number}": f"cp125{number}" for number in range(9)},
+}
+"""Charsets that browsers know by names that Python does not."""
 
 
 async def read_content(page: Page, converter: HtmlConverter) -> Content:
@@ -111,7 +137,7 @@ def _find_declared(data: bytes) -> str | None:
 def find_page_codec(name: str) -> str | None:
     """The codec of a charset as a page or its header names it; None where no page is written in it."""
     try:
-        codec = codecs.lookup(name)
+        codec = codecs.lookup(_NAMES_OF_BROWSERS.get(name.lower(), name))
     except LookupError:
         return None
     # Text codecs alone: others make bytes of bytes.
