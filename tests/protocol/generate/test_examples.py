@@ -5,9 +5,10 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+import jsonschema_rs
 import pytest
 
-from ostler.protocol.generate.examples import load_examples
+from ostler.protocol.generate.examples import load_example_results, load_examples
 from ostler.protocol.generate.openrpc import build_openrpc
 from ostler.protocol.generate.schema import build_wire_definitions
 from ostler.protocol.generate.typescript import render_typescript
@@ -29,6 +30,20 @@ def test_an_example_has_the_params_of_its_method(name: str) -> None:
     described = {param["name"]: param for param in method["params"]}
     assert example.keys() <= described.keys()
     assert {each for each, param in described.items() if param["required"]} <= example.keys()
+
+
+def test_the_result_of_an_example_is_one_of_its_method_in_the_document() -> None:
+    document = build_openrpc()
+    # Whoever adds a method may have no daemon yet that answers.
+    assert set(METHODS) >= load_example_results().keys() > {"turn/start", "ask/resolve", "session/messages"}
+    shown = {each["name"]: each for each in document["methods"] if "result" in each["examples"][0]}
+    assert shown.keys() == load_example_results().keys()
+    for name, method in shown.items():
+        result = method["examples"][0]["result"]["value"]
+        schema = {**method["result"]["schema"], "components": document["components"]}
+        problems = [str(error) for error in jsonschema_rs.validator_for(schema).iter_errors(result)]
+        assert problems == [], name
+        assert METHODS[name].result.model_validate_json(json.dumps(result)), name
 
 
 def test_the_choice_of_an_answer_is_required_in_every_document() -> None:
@@ -87,6 +102,10 @@ def test_the_examples_can_be_run(home: Path, tmp_path: Path) -> None:
         for name in (
             "task/list",
             "hook/list",
+            "agent/list",
+            "skill/list",
+            "model/list",
+            "session/prompt",
             "rule/add",
             "rule/list",
             "rule/remove",

@@ -11,7 +11,7 @@ from ostler.protocol.errors import (
     ProtocolError,
 )
 from ostler.protocol.events import EVENT_TYPES, EventType
-from ostler.protocol.generate.examples import load_examples
+from ostler.protocol.generate.examples import load_example_results, load_examples
 from ostler.protocol.generate.schema import ERROR_WORD, Schema, build_wire_definitions
 from ostler.protocol.limits import DEFAULT_PORT, PROTOCOL_VERSION
 from ostler.protocol.methods import METHODS, Method
@@ -68,7 +68,10 @@ def _build_method(method: Method[Any, Any], schemas: dict[str, Schema]) -> dict[
 
 def _build_example(method: str) -> dict[str, Any]:
     params = [{"name": name, "value": value} for name, value in load_examples()[method].items()]
-    return {"name": method, "params": params}
+    result = load_example_results().get(method)
+    return {"name": method, "params": params} | (
+        {} if result is None else {"result": {"name": method, "value": result}}
+    )
 
 
 def _build_param(name: str, schema: Schema, required: bool) -> dict[str, Any]:
