@@ -102,10 +102,6 @@ def test_the_examples_can_be_run(home: Path, tmp_path: Path) -> None:
         for name in (
             "task/list",
             "hook/list",
-            "agent/list",
-            "skill/list",
-            "model/list",
-            "session/prompt",
             "rule/add",
             "rule/list",
             "rule/remove",

@@ -59,19 +59,21 @@ def _build_method(method: Method[Any, Any], schemas: dict[str, Schema]) -> dict[
         ),
         "result": {"name": method.result.__name__, "schema": {"$ref": _SCHEMAS + method.result.__name__}},
         "errors": [{"$ref": _ERRORS + error.__name__} for error in _COMMON_ERRORS],
-        "examples": [_build_example(method.name)],
+        "examples": [_build_example(method)],
         "x-locks": method.locks,
         "x-waits": method.waits,
         "x-socket-only": method.socket_only,
     }
 
 
-def _build_example(method: str) -> dict[str, Any]:
-    params = [{"name": name, "value": value} for name, value in load_examples()[method].items()]
-    result = load_example_results().get(method)
-    return {"name": method, "params": params} | (
-        {} if result is None else {"result": {"name": method, "value": result}}
-    )
+def _build_example(method: Method[Any, Any]) -> dict[str, Any]:
+    params = [{"name": name, "value": value} for name, value in load_examples()[method.name].items()]
+    result = load_example_results().get(method.name)
+    if result is None:
+        return {"name": method.name, "params": params}
+    # Through the model, so that it has fields that were added since it was written down.
+    value = method.result.model_validate(result).model_dump(mode="json", by_alias=True)
+    return {"name": method.name, "params": params, "result": {"name": method.name, "value": value}}
 
 
 def _build_param(name: str, schema: Schema, required: bool) -> dict[str, Any]:
