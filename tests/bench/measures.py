@@ -17,7 +17,7 @@ from tests.bench.processes import Bench
 from tests.bench.recoveries import measure_recovery
 from tests.bench.relays import measure_relay
 from tests.bench.replays import measure_replay
-from tests.bench.round_trips import measure_round_trips
+from tests.bench.round_trips import measure_many_tools, measure_round_trips
 from tests.bench.starts import measure_memory, measure_start
 from tests.bench.table import Row
 from tests.bench.tools import measure_files_and_shell, measure_search
@@ -34,6 +34,7 @@ MEASURES: Final[dict[str, Callable[[Bench], list[Row]]]] = {
     "stopped-reader": measure_stopped_readers,
     "relay": measure_relay,
     "round-trip": measure_round_trips,
+    "many-tools": measure_many_tools,
     "compaction": measure_compaction,
     "cached-share": measure_cached_share,
     "at-once": measure_sessions_at_once,

@@ -30,15 +30,15 @@ class Bench:
         """Bytecode is cached, as where ostler is installed, but not in the source tree."""
         return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(self.folder / "bytecode")}
 
-    def make_daemon(self, home: Path, model_url: str | None = None) -> Daemon:
+    def make_daemon(self, home: Path, model_url: str | None = None, **further: str) -> Daemon:
         """A daemon, not yet started; with a URL it uses the model there."""
         model = {"ANTHROPIC_BASE_URL": model_url} if model_url else {}
-        return Daemon(home, environment={**self.environment, **model}, cold=True)
+        return Daemon(home, environment={**self.environment, **model, **further}, cold=True)
 
     @contextmanager
-    def run_settled_daemon(self, home: Path, model_url: str | None = None) -> Iterator[Daemon]:
+    def run_settled_daemon(self, home: Path, model_url: str | None = None, **further: str) -> Iterator[Daemon]:
         """A daemon that has loaded what it loads in the background, so that nothing competes with what is timed."""
-        with self.make_daemon(home, model_url) as daemon:
+        with self.make_daemon(home, model_url, **further) as daemon:
             # Any page will do, even a missing one: the request is answered when the pages are loaded.
             daemon.send_http("GET", "/no-such-page")
             yield daemon

@@ -15,10 +15,14 @@ from tests.bench.turns import (
     run_turn,
 )
 from tests.support.daemon import Daemon
+from tests.support.many_tools import install
 
 _OVER_FLOOR_MS: Final = 5.0
 _AIMS_MS: Final = {"read": 6.0, "ten": 12.0}
 _NAMES: Final = {"read": "one Read", "ten": "ten Reads", "bash": "Bash `true`"}
+_FURTHER_TOOLS: Final = 60
+_TOOLS_MS: Final = 0.5
+"""How much longer a round trip may take with these."""
 MAX_SLOWDOWN: Final = 1.1
 """How much longer a round trip may take in a long conversation."""
 
@@ -47,6 +51,33 @@ def measure_round_trips(bench: Bench) -> list[Row]:
                     run_bare_turns(agent, [name], sizes.trips + 1, count)
                     _collect(model, name, samples.bare)
     return [row for kind in _NAMES for row in _build_rows(kind, sizes.histories, samples)]
+
+
+def measure_many_tools(bench: Bench) -> list[Row]:
+    """One Read in a long conversation with many further tools, all sent; the floor has only the usual ones."""
+    count = bench.sizes.histories[-1]
+    name = f"read:{count}"
+    usual: dict[str, list[list[float]]] = defaultdict(list)
+    many: dict[str, list[list[float]]] = defaultdict(list)
+    plug_in = install(bench.folder / "ledger", _FURTHER_TOOLS)
+    homes = [bench.homes.create_with_histories(bench.folder / "stable", {name: count}) for _ in range(2)]
+    with (
+        run_scripted_model(bench) as model,
+        run_daemon_with_model(bench, homes[0], model) as plain,
+        run_daemon_with_model(bench, homes[1], model, OSTLER_TOOLS__DEFER="never", **plug_in) as loaded,
+    ):
+        runs = [
+            (daemon, list_sessions_by_title(daemon)[name], into) for daemon, into in ((plain, usual), (loaded, many))
+        ]
+        for number in range(bench.sizes.trip_rounds):
+            for daemon, session_id, into in runs[:: -1 if number % 2 else 1]:
+                _measure(daemon, session_id, model, name, bench.sizes.trips, into)
+        sent = len(loaded.call("tool/list", session_id=runs[1][1], limit=500)["tools"])
+    if sent <= _FURTHER_TOOLS:
+        raise RuntimeError(f"only {sent} tools were there")
+    ours, floor = _flatten(many[name]), median(_flatten(usual[name]))
+    measure = f"round trip, one Read, message {count:,}, {_FURTHER_TOOLS} tools more"
+    return [Row(measure, "ms", median(ours), floor, floor + _TOOLS_MS, samples=ours)]
 
 
 def _measure(

@@ -30,9 +30,9 @@ def run_scripted_model(bench: Bench) -> Iterator[Child]:
 
 
 @contextmanager
-def run_daemon_with_model(bench: Bench, home: Path, model: Child) -> Iterator[Daemon]:
+def run_daemon_with_model(bench: Bench, home: Path, model: Child, **environment: str) -> Iterator[Daemon]:
     """A daemon that has sent one request to its model, so that what the first request loads is loaded."""
-    with bench.run_settled_daemon(home, model.first_answer["url"]) as daemon:
+    with bench.run_settled_daemon(home, model.first_answer["url"], **environment) as daemon:
         run_turn(daemon, create_session(daemon, bench), "[words] hello", 1)
         yield daemon
 
