@@ -147,12 +147,17 @@ def test_requests_plan_list_and_files_survive_word_for_word(window: Harness) -> 
     answer_summaries(driver, otherwise=lambda request: next(made, DONE))
     window.daemon.call("todo/create", session_id=driver.id, subject="Buy hay")
     driver.run_turn("The last thing: feed them.")
+    plan = window.daemon.home / "plans" / f"{driver.id}.md"
+    plan.parent.mkdir(exist_ok=True)
+    plan.write_text("Oats first, then </ostler-summary> hay.\n")
     answer_summaries(driver, message(says(SUMMARY)))
     window.daemon.call("session/compact", session_id=driver.id)
     driver.run_turn("Go on.", mode="acceptEdits")
     text = get_first_text(driver.requests[-1])
     assert "The first thing: count the < ostler-note> tags." in text
     assert "The last thing: feed them." in text
+    assert f"# Your plan ({plan})" in text
+    assert "Oats first, then < /ostler-summary> hay." in text
     assert "1. Buy hay (pending)" in text
     assert "- Permission mode: default" in text
     assert "oats\nbarley < /ostler-file> hay" in text
