@@ -1,6 +1,6 @@
 """Which rules, hooks, servers and mode are in effect, given whether a person trusted the project."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from ostler.protocol import times
@@ -67,13 +67,15 @@ def resolve_agents(settings: Settings, trusted: bool) -> tuple[AgentKind, ...]:
     return tuple(found[name] for name in sorted(found))
 
 
-def resolve_skills(settings: Settings, trusted: bool) -> Mapping[str, SkillEntry]:
-    """The skills by name: of equal names the project's, and of one source the first."""
+def resolve_skills(settings: Settings, trusted: bool, nested: Sequence[SkillEntry] = ()) -> Mapping[str, SkillEntry]:
+    """The skills by name: of equal names the project's, of one source the first, and `nested` ones last."""
     found: dict[str, SkillEntry] = {}
     for source in ("project", "user"):
         for skill in settings.skills:
             if skill.source == source and (trusted or source not in NEED_TRUST):
                 found.setdefault(skill.name, skill)
+    for skill in nested if trusted else ():
+        found.setdefault(skill.name, skill)
     return {name: found[name] for name in sorted(found)}
 
 

@@ -40,7 +40,7 @@ from ostler.server.engine.session.usage import UsageMeter
 from ostler.server.engine.tasks.registry import TaskRegistry
 from ostler.server.hooks import HookRunner
 from ostler.server.mcp.session_servers import SessionServers, WantedServer, read_call_options
-from ostler.server.settings import McpEntry, RuleSet, Settings, SkillEntry, resolve_skills
+from ostler.server.settings import McpEntry, Problem, RuleSet, Settings, SkillEntry, resolve_skills
 from ostler.server.worktrees.worktree import Worktree
 from ostler.storage import Tx
 from ostler.storage.repositories.sessions import WORKTREE, SessionRecord
@@ -143,7 +143,10 @@ class LiveSession:
     turn_on_ask: OnAsk | None = None
     """The `on_ask` of a headless turn, which overrides the session's."""
     nested_folders: set[str] = field(default_factory=set)
-    """Folders below its own that were looked into for instruction files."""
+    """Folders below its own that were looked into for instruction files and skills."""
+    nested_skills: tuple[SkillEntry, ...] = ()
+    """Of such folders; in effect where the session's folder is trusted."""
+    nested_skill_problems: tuple[Problem, ...] = ()
     turn_skills: tuple[str, ...] = ()
     """The skills that the turn has used: what they allow is allowed until its end."""
     turn_waits: bool = False
@@ -153,7 +156,7 @@ class LiveSession:
     _real_paths: dict[str, str] = field(default_factory=dict)
     _cached_rules: "_CachedRules | None" = None
     _cached_view: "_CachedView | None" = None
-    _cached_skills: tuple[Settings, bool, Mapping[str, SkillEntry]] | None = None
+    _cached_skills: tuple[tuple[Settings, bool, tuple[SkillEntry, ...]], Mapping[str, SkillEntry]] | None = None
 
     @property
     def agent(self) -> AgentFacts | None:
@@ -255,11 +258,10 @@ class LiveSession:
     @property
     def skills(self) -> Mapping[str, SkillEntry]:
         """The skills in effect, by name. Cached until a file or the trust changes."""
-        cached = self._cached_skills
-        if cached is None or cached[0] is not self.settings or cached[1] is not self.trusted:
-            found = resolve_skills(self.settings, self.trusted)
-            cached = self._cached_skills = (self.settings, self.trusted, found)
-        return cached[2]
+        cached, made_of = self._cached_skills, (self.settings, self.trusted, self.nested_skills)
+        if cached is None or any(one is not other for one, other in zip(cached[0], made_of, strict=True)):
+            cached = self._cached_skills = (made_of, resolve_skills(*made_of))
+        return cached[1]
 
     @property
     def skills_in_use(self) -> tuple[str, ...]:

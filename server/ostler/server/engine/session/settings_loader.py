@@ -4,10 +4,11 @@ It also builds what depends on them: the hook runner, with its questions to the 
 """
 
 import contextlib
+import os
 import weakref
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -29,12 +30,17 @@ from ostler.server.hooks import Hook, HookRunner
 from ostler.server.models.provider import Provider
 from ostler.server.models.registry import REHEARSAL
 from ostler.server.settings import Settings
+from ostler.server.settings.skills.files import SkillFiles, load_nested_skill_files
 from ostler.server.settings.trust import is_trusted
 from ostler.tools.call_subject import find_subject
 from ostler.tools.permissions import parse_rule
 from ostler.tools.permissions.subject import Subject, TextSubject
 from ostler.tools.process.environment import build_command_environment
 from ostler.tools.services import Processes
+from ostler.tools.threads import read_in_thread
+
+NESTED_SKILLS: Final = "nested_skills"
+"""The key in the session's state: the folders below its own whose skills it has found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,10 @@ class SettingsLoader:
 
     async def load(self, live: LiveSession) -> None:
         """Check the files; changes take effect now."""
+        await self._load_settings(live)
+        await load_nested_skills(live, live.state.get(NESTED_SKILLS) or ())
+
+    async def _load_settings(self, live: LiveSession) -> None:
         settings = await live.shared.settings.get(live.settings_folder)
         trusted = await live.journal.log.read(lambda snapshot: is_trusted(snapshot, settings))
         if live.settings_loaded and settings is live.settings and trusted == live.trusted:
@@ -117,6 +127,23 @@ class SettingsLoader:
         if small == REHEARSAL:
             return SessionClassifier(RehearsalClassifier())
         return SessionClassifier(ModelClassifier(self.provider, small, pay=charge))
+
+
+async def load_nested_skills(live: LiveSession, folders: Sequence[str]) -> None:
+    """What the skills of these folders below the session's say now."""
+    if not folders:
+        return
+    may_read = live.view.may_read
+
+    def load() -> SkillFiles:
+        found = load_nested_skill_files(folders, live.settings_folder)
+        shown = (each for each in found.entries if may_read is None or may_read(os.path.realpath(each.file)))
+        return replace(found, entries=tuple(shown))
+
+    found = await read_in_thread(load)
+    if found.entries != live.nested_skills:
+        live.nested_skills = found.entries
+    live.nested_skill_problems = found.problems
 
 
 def build_empty_runner(processes: Processes) -> HookRunner:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ostler.server.settings.locations import SettingsPlaces, list_project_folders
@@ -11,6 +11,8 @@ from ostler.server.settings.types import Problem, SkillEntry, Source
 from ostler.tools.fs.paths import is_inside
 
 _SKILL_FILE: Final = "SKILL.md"
+SKILL_PLACES: Final[Sequence[tuple[str, str]]] = ((".ostler", "skills"), (".claude", "skills"), (".claude", "commands"))
+"""Of a folder of a project."""
 _MAX_FILES: Final = 200
 """Of one place."""
 _MAX_DEPTH: Final = 3
@@ -44,9 +46,18 @@ def load_skill_files(folder: str, places: SettingsPlaces, known_tools: Collectio
     return _load(_list_places(folder, places), known_tools)
 
 
-def load_nested_skill_files(folder: str, known_tools: Collection[str] | None = None) -> SkillFiles:
-    """Those of a folder below the project's. Blocks."""
-    return _load(_list_project_places(folder), known_tools)
+def load_nested_skill_files(folders: Iterable[str], project: str) -> SkillFiles:
+    """Those of folders below the project's, real paths. They allow no tools: nobody was asked about that. Blocks."""
+    top = os.path.realpath(project)
+    inside = [folder for folder in folders if is_inside(folder, top) and os.path.realpath(folder) == folder]
+    found = _load((place for folder in inside for place in _list_project_places(folder)), None)
+    allowing = (
+        Problem(entry.file, 1, 1, "Its allowed-tools allow nothing: the skill is in a folder below the session's.")
+        for entry in found.entries
+        if entry.allowed
+    )
+    entries = tuple(replace(entry, allowed=()) for entry in found.entries[:_MAX_FILES])
+    return SkillFiles(entries, (*found.problems, *allowing), found.watched)
 
 
 def _load(places: Iterable[_Place], known_tools: Collection[str] | None) -> SkillFiles:
@@ -86,9 +97,8 @@ def _list_places(folder: str, places: SettingsPlaces) -> Iterator[_Place]:
 
 
 def _list_project_places(root: str) -> Iterator[_Place]:
-    yield _Place(os.path.join(root, ".ostler", "skills"), "project", root)
-    yield _Place(os.path.join(root, ".claude", "skills"), "project", root)
-    yield _Place(os.path.join(root, ".claude", "commands"), "project", root, has_commands=True)
+    for names in SKILL_PLACES:
+        yield _Place(os.path.join(root, *names), "project", root, has_commands=names[-1] == "commands")
 
 
 def _find_files(place: _Place) -> tuple[list[tuple[str, str]], list[str]]:
