@@ -9,11 +9,11 @@ from typing import Final
 import orjson
 
 from ostler.protocol.ids import SessionId
-from ostler.server.engine.context.tokens import BYTES_PER_TOKEN
 from ostler.server.prompt.agent_kinds import load_built_in_kinds
 from ostler.server.prompt.system_prompt import render_rules
 from ostler.tools.builtin import BUILT_IN
 from ostler.tools.context import SessionView
+from ostler.tools.token_estimate import BYTES_PER_TOKEN
 from ostler.tools.tool import AnyTool
 
 _TABLE: Final = re.compile(r"(<!-- what it costs -->\n).*?(\n<!-- / -->)", re.DOTALL)

@@ -8,7 +8,7 @@ from ostler.protocol.config import Config
 from ostler.protocol.shapes import Usage
 from ostler.server.engine.context.accounting import compute_threshold, measure_parts, scale_parts
 from ostler.server.engine.context.state import ContextState
-from ostler.server.engine.context.tokens import IMAGE_TOKENS, estimate_block, estimate_tokens
+from ostler.tools.token_estimate import IMAGE_TOKENS, estimate_block, estimate_tokens
 from tests.support.driver import Harness, SessionDriver
 from tests.support.messages_api.behaviors import Usage as Counted
 from tests.support.messages_api.replies import calls, message, says, thinks

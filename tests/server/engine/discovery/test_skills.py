@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ostler.tools.token_estimate import BYTES_PER_TOKEN
 from tests.support.driver import Harness, Json, SessionDriver
 from tests.support.messages_api.replies import Block, calls, message, says
 from tests.support.model_replies import DONE, bash, read
@@ -226,7 +227,7 @@ def test_the_list_keeps_to_its_share_of_the_window(harness: Harness, tmp_path: P
     described = describe_skill_tool(driver)
     assert "- skill-000: words" in described
     assert "- skill-149" in described
-    assert len(described) < 200_000 * 0.01 * 3.5 + 1_000
+    assert len(described) < 200_000 * 0.01 * BYTES_PER_TOKEN + 1_000
 
 
 def test_the_tools_of_a_turn_outlive_a_restart(own_harness: Callable[..., Harness], tmp_path: Path) -> None:

@@ -9,12 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
-import orjson
-
 from ostler.protocol.ids import SessionId
 from ostler.tools.context import SessionView
 from ostler.tools.registry import ToolSet
-from ostler.tools.token_estimate import estimate_tokens
+from ostler.tools.token_estimate import estimate_json
 from ostler.tools.tool import AnyTool
 
 AUTO_TOKENS: Final = 5_000
@@ -69,7 +67,7 @@ def count_tokens(tool: AnyTool) -> int:
             "description": tool.description(_EMPTY_SESSION),
             "input_schema": tool.input_schema(_EMPTY_SESSION),
         }
-        known = _tokens[tool] = estimate_tokens(len(orjson.dumps(sent)))
+        known = _tokens[tool] = estimate_json(sent)
     return known
 
 

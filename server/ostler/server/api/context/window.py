@@ -17,7 +17,6 @@ from ostler.protocol.shapes import Usage
 from ostler.protocol.turn import TurnOptions
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.context.accounting import compute_threshold, measure_parts, scale_parts
-from ostler.server.engine.context.tokens import BYTES_PER_TOKEN, IMAGE_TOKENS
 from ostler.server.engine.engine import Engine
 from ostler.server.engine.journal.session_view import read_session
 from ostler.server.engine.session.agent_facts import find_agent_facts
@@ -30,6 +29,7 @@ from ostler.storage.repositories.calls import CallSize
 from ostler.storage.repositories.sessions import SessionRecord
 from ostler.storage.repositories.usage import UsageRow
 from ostler.tools.threads import read_in_thread
+from ostler.tools.token_estimate import BYTES_PER_TOKEN, IMAGE_TOKENS
 
 Price = Callable[[str, Usage], Decimal | None]
 

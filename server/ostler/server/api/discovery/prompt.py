@@ -11,9 +11,9 @@ from ostler.protocol.prompt import PromptPart, SessionPrompt
 from ostler.protocol.session import SessionRef
 from ostler.protocol.turn import TurnOptions
 from ostler.server.engine.actor import SessionActor
-from ostler.server.engine.context.tokens import BYTES_PER_TOKEN
 from ostler.server.engine.engine import Engine
 from ostler.server.engine.turn.environment_updates import load_sent_facts, read_session_facts
+from ostler.tools.token_estimate import BYTES_PER_TOKEN
 
 _HEADINGS: Final = {
     "not_loaded": "# Tools that are not loaded",

@@ -23,7 +23,6 @@ from ostler.server.engine.context.accounting import compute_threshold
 from ostler.server.engine.context.clearing import choose_cleared, find_dangling, list_cleared_files
 from ostler.server.engine.context.rows import Row, decode_rows, group_places, sum_tokens
 from ostler.server.engine.context.tail import compute_tail_tokens, find_tail
-from ostler.server.engine.context.tokens import BYTES_PER_TOKEN, estimate_block
 from ostler.server.engine.discovery.references import replace_references
 from ostler.server.engine.session.history import History
 from ostler.server.engine.session.hooks import SessionHooks
@@ -32,6 +31,7 @@ from ostler.server.models.provider import Provider
 from ostler.server.prompt.environment import EnvironmentFacts
 from ostler.storage.repositories.messages import replace_results
 from ostler.tools.threads import change_in_thread, read_in_thread
+from ostler.tools.token_estimate import BYTES_PER_TOKEN, estimate_block
 
 Trigger = Literal["auto", "manual"]
 _OPENING: Final = (

@@ -12,11 +12,11 @@ import orjson
 from ostler.protocol.events import ModelRetry
 from ostler.protocol.shapes import Usage
 from ostler.server.engine.context.rows import Row
-from ostler.server.engine.context.tokens import BYTES_PER_TOKEN
 from ostler.server.engine.context.transcript import render_transcript
 from ostler.server.models.assembler import MessageAssembler
 from ostler.server.models.provider import ModelFailure, ModelRequest, Provider, RawEvent
 from ostler.server.prompt.reminders import SUMMARY_WANTED, wrap_note
+from ostler.tools.token_estimate import BYTES_PER_TOKEN
 
 MAX_TOKENS: Final = 20_000
 """Of a summary."""

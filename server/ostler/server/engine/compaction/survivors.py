@@ -8,7 +8,6 @@ from ostler.protocol.shapes import Task
 from ostler.protocol.todo import Todo
 from ostler.server.engine.context.clearing import SKILL_TOOL
 from ostler.server.engine.context.rows import Row
-from ostler.server.engine.context.tokens import BYTES_PER_TOKEN
 from ostler.server.engine.context.transcript import cut_middle
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.prompt.bounded_read import Unreadable, read_beginning
@@ -18,6 +17,7 @@ from ostler.storage import Snapshot
 from ostler.tools.permissions.plan_file import build_plan_path
 from ostler.tools.text import one_line
 from ostler.tools.threads import read_in_thread
+from ostler.tools.token_estimate import BYTES_PER_TOKEN
 
 _REQUEST_CHARS: Final = 12_000
 _FIRST_REQUEST_CHARS: Final = 4_000

@@ -10,7 +10,7 @@ from ostler.protocol.config import Config
 from ostler.protocol.context import ContextPart, PartName
 from ostler.protocol.patterns import compile_later
 from ostler.server.engine.context.clearing import SKILL_TOOL
-from ostler.server.engine.context.tokens import BYTES_PER_TOKEN, estimate_block
+from ostler.tools.token_estimate import BYTES_PER_TOKEN, estimate_block
 
 MAX_ANSWER_TOKENS: Final = 20_000
 """Room for an answer that is kept free at the most."""

@@ -10,7 +10,7 @@ from typing import Final
 from ostler.protocol.patterns import compile_later
 from ostler.server.engine.context.repeats import find_repeated
 from ostler.server.engine.context.rows import Row, StoredResult, list_results
-from ostler.server.engine.context.tokens import BYTES_PER_TOKEN, estimate_block
+from ostler.tools.token_estimate import BYTES_PER_TOKEN, estimate_block
 
 KEPT_TOKENS: Final = 40_000
 """Of the last results."""

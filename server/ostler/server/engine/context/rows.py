@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from ostler.server.engine.context.tokens import estimate_tokens
+from ostler.tools.token_estimate import estimate_tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ import orjson
 
 from ostler.protocol.content import ContentBlock
 from ostler.protocol.shapes import Call
-from ostler.server.engine.context.tokens import estimate_tokens
 from ostler.storage.repositories.messages import ApiMessage
 from ostler.tools.formats.image_blocks import correct_images
+from ostler.tools.token_estimate import estimate_tokens
 
 _BREAKPOINT: Final = b',"cache_control":{"type":"ephemeral"}'
 _CACHED_USER_MESSAGES: Final = 2

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import orjson
 
-from ostler.server.engine.context.tokens import BYTES_PER_TOKEN
 from ostler.server.models.tool_extras import Allowance, build_strict_schema
 from ostler.tools.context import SessionView
 from ostler.tools.discovery.deferral import NOTHING_DEFERRED, Deferral
 from ostler.tools.registry import ToolSet
+from ostler.tools.token_estimate import BYTES_PER_TOKEN
 from ostler.tools.tool import AnyTool
 
 _CACHED: Final = {"cache_control": {"type": "ephemeral"}}

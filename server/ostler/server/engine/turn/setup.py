@@ -39,7 +39,7 @@ from ostler.tools.interaction.structured_output import BadSchema, StructuredOutp
 from ostler.tools.registry import ToolSet
 from ostler.tools.services import SkillRefused
 from ostler.tools.threads import read_in_thread
-from ostler.tools.token_estimate import CHARS_PER_TOKEN
+from ostler.tools.token_estimate import BYTES_PER_TOKEN
 
 _SKILLS_SHARE: Final = 0.01
 """Of the window, for the list of skills."""
@@ -148,7 +148,7 @@ class TurnSetup:
 
     def _get_skill_chars(self, model: str) -> int:
         """How long the list of skills may be: one percent of the window."""
-        return int(self.services.window(model) * _SKILLS_SHARE * CHARS_PER_TOKEN)
+        return int(self.services.window(model) * _SKILLS_SHARE * BYTES_PER_TOKEN)
 
     async def _add_memory(self, system: str) -> str:
         """The prompt with the indexes of memory notes; the project's only where the folder is trusted."""
