@@ -101,6 +101,8 @@ def test_tools_are_found_by_words_and_are_sent_from_the_next_turn_on(yard: Harne
     assert '"entry":{' in found
     assert called == f"{SECOND} 4"
     assert [SECOND in list_sent(driver, at) for at in range(3)] == [False] * 3
+    (notice,) = driver.list_event_data("notice")
+    assert (notice["level"], notice["text"].partition(".")[0]) == ("info", f"Loaded {SECOND}")
     driver.run_turn()
     driver.run_turn()
     assert list_sent(driver)[-2:] == [SECOND, FIRST]
@@ -123,6 +125,7 @@ def test_a_provider_that_knows_it_gets_references_and_its_prompt_stays(knowing_y
     assert called["content"][0]["text"] == f"{SECOND} 4"
     assert {FIRST, SECOND, "NotebookEdit"} <= set(list_sent(driver, deferred=True))
     assert {FIRST, SECOND} & set(list_sent(driver)) == set()
+    assert driver.list_event_data("notice") == []
     assert len({str(request.body["tools"]) for request in driver.requests}) == 1
 
 
@@ -193,6 +196,17 @@ def test_a_loaded_tool_that_a_rule_denies_is_referred_to_no_more(own_harness: Ca
     harness.daemon.call("session/update", session_id=driver.id, rules={"deny": ["NotebookEdit"]})
     assert driver.run_turn()["reason"] == "completed"
     assert not harness.api.violations
+
+
+def test_what_comes_later_and_is_deferred_is_told_once(knowing_yard: Harness) -> None:
+    knowing_yard.api.may_rewrite = True  # the tool itself is new
+    driver = knowing_yard.open_session(otherwise=DONE, rules={"deny": [FIRST]})
+    driver.run_turn()
+    knowing_yard.daemon.call("session/update", session_id=driver.id, rules={"deny": []})
+    for _ in range(2):
+        driver.run_turn()
+    told = [str(request.messages[-1]) for request in driver.requests]
+    assert ["further tools, which ToolSearch loads: " + FIRST + "\\n" in each for each in told] == [False, True, False]
 
 
 def test_nothing_is_deferred_without_a_way_to_find_it_or_where_it_is_short(yard: Harness, harness: Harness) -> None:

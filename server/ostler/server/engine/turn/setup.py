@@ -15,6 +15,7 @@ from ostler.protocol.shapes import Message, Turn, Usage
 from ostler.protocol.turn import Input, InputText, TurnOptions
 from ostler.server.engine.asks.trust import is_trust_settled
 from ostler.server.engine.discovery.skills import build_skill_state, describe_skill_changes, expand_command
+from ostler.server.engine.discovery.tool_adapter import build_deferred_state, describe_new_deferred
 from ostler.server.engine.journal.messages import StoredUserMessage
 from ostler.server.engine.servers.turn_servers import must_wait_for_servers
 from ostler.server.engine.session.effective_settings import SKILL_LIST, check_mode
@@ -136,6 +137,7 @@ class TurnSetup:
             "system": system,
             **build_input_state(self.live, facts),
             **deferral.to_state(),
+            **build_deferred_state(self.live, toolset, deferral),
             **build_skill_state(self.live, self._get_skill_chars(settings.model)),
         }
         view = replace(self.live.view, skill_list=state[SKILL_LIST])
@@ -213,6 +215,7 @@ class TurnSetup:
             *interrupted,
             *describe_changes(sent, facts),
             *describe_edits(self.live),
+            *describe_new_deferred(self.live),
             *describe_skill_changes(self.live),
         ]
 
