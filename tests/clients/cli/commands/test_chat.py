@@ -70,6 +70,15 @@ def test_a_key_answers_an_ask_and_the_turn_goes_on(rehearsal_cli: Cli, project: 
         assert driver.wait() == 0
 
 
+def test_what_is_typed_before_the_chat_is_there_is_sent_by_its_enter(rehearsal_cli: Cli, project: Path) -> None:
+    with ChatDriver(rehearsal_cli, "chat", cwd=project, terminal=True) as driver:
+        driver.type("list *\r")
+        driver.read_until("● Glob *")
+        driver.read_until("2 requests, 1 call,")
+        driver.type("\x04")
+        assert driver.wait() == 0
+
+
 def test_an_answer_can_have_words_or_change_the_input(
     rehearsal_cli: Cli, rehearsal_daemon: Daemon, project: Path
 ) -> None:

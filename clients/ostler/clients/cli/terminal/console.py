@@ -1,5 +1,6 @@
 """The console of a chat: a terminal that is drawn on while somebody types, or a pipe."""
 
+import fcntl
 import math
 import os
 import sys
@@ -202,6 +203,8 @@ class TerminalConsole:
         self._begun = ""
         self._before: list[Any] | None = None
         """The terminal's attributes before the chat, which other programs get."""
+        self._typed_early = 0
+        """Bytes that were typed before keys came as they are pressed, and are not read yet."""
         self._dirty = anyio.Event()
         self._painted_at = -math.inf
 
@@ -237,6 +240,9 @@ class TerminalConsole:
                 editor = self.editor
                 self._apply_single_keys()
                 while chunk := await _read_chunk(descriptor):
+                    if (early := self._typed_early) > 0:  # the terminal had made a line's end of Enter
+                        chunk = chunk[:early].replace(b"\n", b"\r") + chunk[early:]
+                        self._typed_early -= len(chunk)
                     self.pressed_at = time.monotonic()
                     for one in editor.feed(chunk):
                         yield one
@@ -258,6 +264,7 @@ class TerminalConsole:
             return
         with _enter_cbreak(sys.stdin.fileno()) as before:
             self._before = before
+            self._typed_early = _count_waiting(sys.stdin.fileno())
             try:
                 yield
             finally:
@@ -511,6 +518,11 @@ async def _read_chunk(descriptor: int) -> bytes:
         return os.read(descriptor, _CHUNK)
     except OSError:  # how Linux says that the terminal is closed
         return b""
+
+
+def _count_waiting(descriptor: int) -> int:
+    """How many bytes were typed that nobody has read yet."""
+    return int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def _set_cbreak(descriptor: int) -> None:
