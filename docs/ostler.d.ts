@@ -1337,6 +1337,18 @@ export interface Limits {
   max_readers: number;
 }
 
+/** An entry to be written. */
+export interface McpAdd {
+  /** What the server shall be called. */
+  name: string;
+  /** What starts or reaches it, as in `.mcp.json`. */
+  entry: Record<string, unknown>;
+  /** `user`: in all sessions. `project`: `.mcp.json` of the folder. `local`: only here, in a file that git ignores. */
+  scope?: "user" | "project" | "local";
+  /** The folder of `project` and `local`. */
+  cwd?: string | null;
+}
+
 /** An MCP server of a session is in another state; `mcp/list` has the rest. */
 export interface McpChange {
   /** The server. */
@@ -1345,6 +1357,76 @@ export interface McpChange {
   status: "stopped" | "starting" | "connected" | "failed";
   /** Why it failed. */
   error: string | null;
+}
+
+/** An entry that was written or taken out. */
+export interface McpEntryChange {
+  /** The server. */
+  name: string;
+  /** Where. */
+  scope: "user" | "project" | "local";
+  /** The file that was changed. */
+  file: string;
+}
+
+/** Whose servers to list. */
+export interface McpList {
+  /** The session. Null: those that the user and the policy name, which every session has. */
+  session_id?: string | null;
+}
+
+/** MCP servers, by name. */
+export interface McpPage {
+  /** All of them. */
+  servers: Array<McpServer>;
+}
+
+/** One server of a session. */
+export interface McpRef {
+  /** The session. */
+  session_id: string;
+  /** The server. */
+  name: string;
+}
+
+/** An entry to be taken out. */
+export interface McpRemove {
+  /** The server. */
+  name: string;
+  /** Where its entry stands. */
+  scope?: "user" | "project" | "local";
+  /** The folder of `project` and `local`. */
+  cwd?: string | null;
+}
+
+/** An MCP server, as the last use of it has left it. */
+export interface McpServer {
+  /** Its name: its tools are `mcp__NAME__TOOL`. */
+  name: string;
+  /** Whose entry it is. */
+  scope: "policy" | "user" | "project" | "local" | "session";
+  /** The file that the entry stands in; null for one of `session/create`. */
+  file: string | null;
+  /** `stdio`: a program that is started here. */
+  transport: "stdio" | "http" | "sse";
+  /** The program or the address, with variables as they stand in the entry. */
+  target: string;
+  /** `needs_trust`: it does nothing before a person has trusted the folder. `stopped`: no turn has used it yet. */
+  status: "needs_trust" | "stopped" | "starting" | "connected" | "failed";
+  /** Why it failed. */
+  error: string | null;
+  /** Its tools, by the server's own names. */
+  tools: Array<string>;
+  /** What was left out of its tools, and why. */
+  problems: Array<string>;
+  /** Whether it has resources. */
+  resources: boolean;
+  /** Whether it has prompts. */
+  prompts: boolean;
+  /** The version of the protocol that it speaks; null where it was not reached yet. */
+  protocol_version: string | null;
+  /** The end of what it printed to its standard error, or of the HTTP errors that it gave. */
+  log: string;
 }
 
 /** A tool of an MCP server, by the names that the server knows. */
@@ -2965,6 +3047,14 @@ export interface Methods {
   "rule/explain": { params: RuleExplain; result: Explanation };
   /** The skills of a session: each is taken up by input that begins with `/NAME`. */
   "skill/list": { params: SkillList; result: SkillPage };
+  /** The MCP servers of a session, and how each is; this starts nothing. */
+  "mcp/list": { params: McpList; result: McpPage };
+  /** Close the connection to an MCP server, start it anew, and wait for it. */
+  "mcp/reconnect": { params: McpRef; result: McpServer };
+  /** Write the entry of an MCP server; sessions have it with their next turn, a project's when it is trusted. */
+  "mcp/add": { params: McpAdd; result: McpEntryChange };
+  /** Take the entry of an MCP server out of its file; it ends with the next turn of each session. */
+  "mcp/remove": { params: McpRemove; result: McpEntryChange };
   /** The hooks of a session, and whose each is. */
   "hook/list": { params: HookList; result: HookPage };
   /** The models of the provider, as it lists them itself; where it does not, those that the daemon knows. */

@@ -21,6 +21,7 @@ from ostler.protocol.context import SessionContext, SessionUsage
 from ostler.protocol.diff import SessionDiff
 from ostler.protocol.file import FileContent, FileRead, FileSearch, FoundFiles
 from ostler.protocol.hook import HookList, HookPage
+from ostler.protocol.mcp import McpAdd, McpEntryChange, McpList, McpPage, McpRef, McpRemove, McpServer
 from ostler.protocol.memory import MemoryAdd, MemoryList, MemoryNote, MemoryPage
 from ostler.protocol.model import ModelList, ModelPage
 from ostler.protocol.prompt import SessionPrompt
@@ -453,6 +454,36 @@ SKILL_LIST: Final = Method(
     "The skills of a session: each is taken up by input that begins with `/NAME`.",
     needs="owner",
 )
+MCP_LIST: Final = Method(
+    "mcp/list",
+    McpList,
+    McpPage,
+    "nothing",
+    "The MCP servers of a session, and how each is; this starts nothing.",
+)
+MCP_RECONNECT: Final = Method(
+    "mcp/reconnect",
+    McpRef,
+    McpServer,
+    "nothing",
+    "Close the connection to an MCP server, start it anew, and wait for it.",
+    waits=True,
+    needs="owner",
+)
+MCP_ADD: Final = Method(
+    "mcp/add",
+    McpAdd,
+    McpEntryChange,
+    "nothing",
+    "Write the entry of an MCP server; sessions have it with their next turn, a project's when it is trusted.",
+)
+MCP_REMOVE: Final = Method(
+    "mcp/remove",
+    McpRemove,
+    McpEntryChange,
+    "nothing",
+    "Take the entry of an MCP server out of its file; it ends with the next turn of each session.",
+)
 HOOK_LIST: Final = Method(
     "hook/list",
     HookList,
@@ -572,6 +603,10 @@ METHODS: Final[dict[str, Method[Any, Any]]] = {
         RULE_REMOVE,
         RULE_EXPLAIN,
         SKILL_LIST,
+        MCP_LIST,
+        MCP_RECONNECT,
+        MCP_ADD,
+        MCP_REMOVE,
         HOOK_LIST,
         MODEL_LIST,
         AUTH_SET,

@@ -17,6 +17,7 @@ from ostler.server.api.clients import ClientMethods
 from ostler.server.api.config import ConfigMethods
 from ostler.server.api.context.memory import MemoryMethods
 from ostler.server.api.context.window import ContextMethods
+from ostler.server.api.discovery.mcp import McpMethods
 from ostler.server.api.discovery.prompt import PromptMethods
 from ostler.server.api.discovery.skills import SkillMethods
 from ostler.server.api.exports.export import export_whole
@@ -56,6 +57,7 @@ class HandlerGroups:
     rules: RuleMethods
     prompts: PromptMethods
     skills: SkillMethods
+    mcp: McpMethods
     hooks: HookMethods
     models: ModelMethods
     auth: AuthMethods
@@ -206,6 +208,10 @@ def bind_methods(binder: Binder, api: HandlerGroups) -> Handlers:  # noqa: PLR09
     bind_owner(table.RULE_EXPLAIN, api.rules.explain)
     bind_owner(table.SESSION_PROMPT, api.prompts.prompt)
     bind_owner(table.SKILL_LIST, api.skills.list)
+    bind(table.MCP_LIST, api.mcp.list)
+    bind_owner(table.MCP_RECONNECT, api.mcp.reconnect)
+    bind(table.MCP_ADD, api.mcp.add)
+    bind(table.MCP_REMOVE, api.mcp.remove)
     bind_owner(table.HOOK_LIST, api.hooks.list)
     bind(table.MODEL_LIST, api.models.list)
     bind(table.AUTH_SET, api.auth.set)

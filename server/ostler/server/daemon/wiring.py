@@ -21,6 +21,7 @@ from ostler.server.api.clients import ClientMethods
 from ostler.server.api.config import ConfigMethods
 from ostler.server.api.context.memory import MemoryMethods
 from ostler.server.api.context.window import ContextMethods
+from ostler.server.api.discovery.mcp import McpMethods
 from ostler.server.api.discovery.prompt import PromptMethods
 from ostler.server.api.discovery.skills import SkillMethods
 from ostler.server.api.files.handlers import FileMethods
@@ -240,6 +241,7 @@ def assemble_daemon(
         rules=RuleMethods(engine),
         prompts=PromptMethods(engine),
         skills=SkillMethods(engine),
+        mcp=McpMethods(engine),
         hooks=HookMethods(engine),
         models=ModelMethods(log, configuration, providers),
         auth=AuthMethods(configuration.credentials, configuration),

@@ -45,6 +45,7 @@ class _SharedConnection:
     """A connection and the number of its users. One task opens and closes it, as the library demands."""
 
     users: int = 0
+    read_diagnostics: Callable[[], str] = str
     connection: Connection | None = None
     error: str = ""
     settled: anyio.Event = field(default_factory=anyio.Event)
@@ -93,6 +94,8 @@ class McpConnections:
         """Waits until the processes that a crash left are gone: a server started before could be taken for one."""
         self._connections: dict[_Key, _SharedConnection] = {}
         self.group: TaskGroup | None = None
+        self._diagnostics: dict[_Key, str] = {}
+        """Of each server of a session that is in memory: the end of what it printed beside its messages."""
         self._older: set[str] = set()
         """The digests of entries whose servers speak a protocol of before 2026: asked again, some would wait 10 s."""
 
@@ -118,6 +121,17 @@ class McpConnections:
             raise
         return Lease(shared.connection, shared)
 
+    def read_diagnostics(self, server_key: ServerKey) -> str:
+        """The end of what a server printed beside its messages, without secrets."""
+        key = (server_key.session_id, server_key.server, server_key.digest)
+        shared = self._connections.get(key)
+        return self._diagnostics.get(key, "") if shared is None else shared.read_diagnostics()
+
+    def forget(self, session_id: SessionId) -> None:
+        """The session is no longer in memory."""
+        for key in [each for each in self._diagnostics if each[0] == session_id]:
+            del self._diagnostics[key]
+
     def close(self, server_key: ServerKey) -> None:
         """Closes a connection, whoever uses it: the next lease opens another one."""
         shared = self._connections.get((server_key.session_id, server_key.server, server_key.digest))
@@ -138,6 +152,7 @@ class McpConnections:
         from ostler.server.mcp.connect import open_connection  # noqa: PLC0415
 
         diagnostics, redact = Diagnostics(), build_redactor(resolved.server.secrets)
+        shared.read_diagnostics = lambda: redact(str(diagnostics))
         own_processes = _Processes(self._log, key[0])
         # Marks its processes as a call's are, so that they are found wherever they go.
         marker = CallId(f"mcp_{secrets.token_hex(8)}")
@@ -160,6 +175,7 @@ class McpConnections:
         finally:
             if self._connections.get(key) is shared:
                 del self._connections[key]
+                self._diagnostics[key] = shared.read_diagnostics()
             shared.unwanted.set()
             shared.settled.set()
             if shared.connection is not None:

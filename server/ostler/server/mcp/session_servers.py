@@ -157,6 +157,12 @@ class SessionServers:
         """Give up all of them: the last lease of a connection ends its server."""
         for name in list(self._servers):
             self._drop(name)
+        self.connections.forget(self.session_id)
+
+    def read_log(self, name: str) -> str:
+        """The end of what a server printed beside its messages."""
+        server = self._servers.get(name)
+        return self.connections.read_diagnostics(self._make_key(name, server.wanted)) if server is not None else ""
 
     def _drop(self, name: str) -> None:
         self._servers.pop(name).scope.cancel()

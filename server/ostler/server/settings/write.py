@@ -108,6 +108,38 @@ def remove_rule(to: Destination, behavior: Behavior, text: str) -> bool:
     return os.path.lexists(file) and _change_file(to, file, change)
 
 
+def resolve_server_destination(
+    scope: Literal["local", "project", "user"], folder: str, places: SettingsPlaces, umask: int = 0o022
+) -> tuple[Destination, str]:
+    """The file that entries of MCP servers are written to, and the key that they stand under."""
+    if scope == "project":
+        root = find_repository(folder) or folder
+        return Destination(os.path.join(root, ".mcp.json"), root, umask), "mcpServers"
+    return resolve_destination(scope, folder, places, umask), "mcp_servers"
+
+
+def add_server(to: Destination, key: str, name: str, entry: dict[str, Any]) -> bool:
+    """Writes an entry, in the place of one of the same name; false where it is there already. Blocks."""
+
+    def change(settings: dict[str, Any]) -> bool:
+        servers = _get_part(settings, key, dict)
+        changed: bool = servers.get(name) != entry
+        servers[name] = entry
+        return changed
+
+    return _change_file(to, _resolve_file(to), change)
+
+
+def remove_server(to: Destination, key: str, name: str) -> bool:
+    """Takes an entry out; false where there is none. Blocks."""
+
+    def change(settings: dict[str, Any]) -> bool:
+        return _get_part(settings, key, dict, keep=False).pop(name, None) is not None
+
+    file = _resolve_file(to)
+    return os.path.lexists(file) and _change_file(to, file, change)
+
+
 def _check_rule(text: str) -> str:
     try:
         return parse_rule(text).text

@@ -259,6 +259,7 @@ SLASH_COMMANDS: Final = (
     SlashCommand("/vim", "the keys of vi, or those of Emacs again", toggle_vi),
     SlashCommand("/rules", "the rules about permission", say_subcommand("rules", "list", session=True)),
     SlashCommand("/hooks", "the hooks of this session", say_subcommand("hooks", session=True)),
+    SlashCommand("/mcp", "the MCP servers of this session", say_subcommand("mcp", "list", session=True)),
     SlashCommand("/status", "the daemon", say_subcommand("status")),
     SlashCommand("/doctor", "whether everything is there that ostler needs", say_subcommand("doctor")),
     SlashCommand("/config", "the settings, and where each comes from", say_subcommand("config")),

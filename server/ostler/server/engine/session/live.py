@@ -352,7 +352,7 @@ class LiveSession:
             git_folder=self.worktree_above.common_dir if self.worktree_above is not None else None,
             main_checkout=self.worktree_above.main if self.worktree_above is not None else None,
             background=config.tools.background,
-            servers={name: entry.digest for name, entry in self._servers.items()},
+            servers={name: entry.digest for name, entry in self.server_entries.items()},
             # Assistant mode is for root sessions: an agent works for its parent, which waits for it.
             is_agent=self.record.parent_id is not None,
             plan_file=self._plan_file,
@@ -392,7 +392,7 @@ class LiveSession:
     @property
     def wanted_servers(self) -> dict[str, WantedServer]:
         """The MCP servers that a turn of it may use."""
-        entries, wanted = self._servers, self.record.options.get("tools")
+        entries, wanted = self.server_entries, self.record.options.get("tools")
         if not entries or wanted == "minimal":
             return {}
         denied = self.rules.list_denied_tools()
@@ -404,7 +404,8 @@ class LiveSession:
         }
 
     @property
-    def _servers(self) -> Mapping[str, McpEntry]:
+    def server_entries(self) -> Mapping[str, McpEntry]:
+        """The entries of the MCP servers that are in effect."""
         return collect_servers(self.settings, self.trusted, self.record.options)
 
     def _resolve_folder(self, folder: str) -> str:
