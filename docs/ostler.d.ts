@@ -1373,12 +1373,18 @@ export interface McpEntryChange {
 export interface McpList {
   /** The session. Null: those that the user and the policy name, which every session has. */
   session_id?: string | null;
+  /** How many on a page. */
+  limit?: number;
+  /** The `next` of the page before. */
+  page?: string | null;
 }
 
 /** MCP servers, by name. */
 export interface McpPage {
-  /** All of them. */
+  /** The servers of this page. */
   servers: Array<McpServer>;
+  /** The `page` to ask for next; null at the end. */
+  next: string | null;
 }
 
 /** One server of a session. */

@@ -1,8 +1,11 @@
 """MCP servers: those of a session, how each is, and entries that are added and removed."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from ostler.protocol.ids import SessionId
+from ostler.protocol.limits import DEFAULT_PAGE, MAX_PAGE
 from ostler.protocol.wire import JsonObject, Name, Params, Shape
 
 McpStatus = Literal["needs_trust", "stopped", "starting", "connected", "failed"]
@@ -45,13 +48,19 @@ class McpList(Params):
 
     session_id: SessionId | None = None
     """The session. Null: those that the user and the policy name, which every session has."""
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = DEFAULT_PAGE
+    """How many on a page."""
+    page: str | None = None
+    """The `next` of the page before."""
 
 
 class McpPage(Shape):
     """MCP servers, by name."""
 
     servers: list[McpServer]
-    """All of them."""
+    """The servers of this page."""
+    next: str | None = None
+    """The `page` to ask for next; null at the end."""
 
 
 class McpRef(Params):

@@ -92,7 +92,7 @@ class Server:
                     time.sleep(0.02)
                 result: Json = {
                     "protocolVersion": "2025-06-18",
-                    "capabilities": {"tools": {"listChanged": True}},
+                    "capabilities": {"tools": {"listChanged": True}, "resources": {}},
                     "serverInfo": {"name": "tools", "version": "1"},
                 }
             case "tools/list":
@@ -100,6 +100,14 @@ class Server:
                 if "dying" in self.behaviours:
                     self.write({"id": message["id"], "result": result})
                     os._exit(1)
+            case "resources/list":
+                result = {"resources": [{"uri": "kit://log", "name": "log", "mimeType": "text/plain"}]}
+            case "resources/templates/list":
+                result = {"resourceTemplates": [{"uriTemplate": "kit://day/{day}", "name": "day"}]}
+            case "resources/read":
+                blob = {"blob": "aGVsbG8=", "mimeType": "application/pdf"}
+                what = {"kit://log": {"text": "a line"}, "kit://file": blob, "kit://bad": {"blob": "no base64"}}
+                result = {"contents": [{"uri": params["uri"], **what.get(params["uri"], {"text": ""})}]}
             case "tools/call":
                 self.calls += 1
                 try:

@@ -11,6 +11,8 @@ from ostler.tools.files.read import Read
 from ostler.tools.files.write import Write
 from ostler.tools.interaction.ask_user_question import AskUserQuestion
 from ostler.tools.interaction.send_user_message import SendUserMessage
+from ostler.tools.mcp.list_resources import ListMcpResources
+from ostler.tools.mcp.read_resource import ReadMcpResource
 from ostler.tools.plan.enter_plan_mode import EnterPlanMode
 from ostler.tools.plan.exit_plan_mode import ExitPlanMode
 from ostler.tools.registry import Registry, collect, from_entry_points
@@ -45,10 +47,12 @@ BUILT_IN: Final[tuple[AnyTool, ...]] = (
     ExitWorktree(),
     Glob(),
     Grep(),
+    ListMcpResources(),
     Monitor(),
     NotebookEdit(),
     PowerShell(),
     Read(),
+    ReadMcpResource(),
     SendUserMessage(),
     Skill(),
     Sleep(),

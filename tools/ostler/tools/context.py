@@ -55,6 +55,8 @@ class SessionView:
     """Files that hooks and MCP servers in effect run, as a script of a trusted folder: to write one is asked about."""
     servers: Mapping[str, str] = field(default_factory=dict)
     """The session's MCP servers by name, each with a digest of its entry."""
+    resource_servers: tuple[str, ...] = ()
+    """Those of the servers that have resources, as they said when they were reached."""
     is_agent: bool = False
     """It works for another session, and not for people."""
     plan_file: str | None = None

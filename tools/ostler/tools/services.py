@@ -643,6 +643,14 @@ class Servers(Protocol):
         """Calls a tool by the server's own name for it. Raises ServerCallFailed."""
         ...
 
+    async def list_resources(self, server: str) -> list[dict[str, Any]]:
+        """Its resources and their templates, as the server gives them. Raises ServerCallFailed."""
+        ...
+
+    async def read_resource(self, server: str, uri: str) -> list[dict[str, Any]]:
+        """The contents of a resource, as the server gives them. Raises ServerCallFailed."""
+        ...
+
 
 class NoServers:
     """There are none, as in a program that only uses the tools."""
@@ -650,6 +658,12 @@ class NoServers:
     async def call_tool(
         self, server: str, tool: str, arguments: dict[str, Any], progress: Callable[[dict[str, Any]], None]
     ) -> ServerAnswer:
+        raise ServerCallFailed(f"There is no MCP server {server!r} here.")
+
+    async def list_resources(self, server: str) -> list[dict[str, Any]]:
+        raise ServerCallFailed(f"There is no MCP server {server!r} here.")
+
+    async def read_resource(self, server: str, uri: str) -> list[dict[str, Any]]:
         raise ServerCallFailed(f"There is no MCP server {server!r} here.")
 
 

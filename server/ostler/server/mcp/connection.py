@@ -136,6 +136,28 @@ class Connection:
                 break
         return found
 
+    async def list_resources(self) -> list[dict[str, Any]]:
+        """What can be read, and the templates of what can; as the server declares it."""
+        found: list[dict[str, Any]] = []
+        cursor: str | None = None
+        for _ in range(_MAX_PAGES):
+            page = await self._run_with_timeout(partial(self.client.list_resources, cursor=cursor))
+            found += [each.model_dump(by_alias=True, mode="json", exclude_none=True) for each in page.resources]
+            cursor = page.next_cursor
+            if cursor is None or len(found) >= _MAX_LISTED:
+                break
+        with suppress(Refused):  # many a server has none, and says so with an error
+            templates = await self._run_with_timeout(self.client.list_resource_templates)
+            found += [
+                each.model_dump(by_alias=True, mode="json", exclude_none=True) for each in templates.resource_templates
+            ]
+        return found[:_MAX_LISTED]
+
+    async def read_contents(self, uri: str) -> list[dict[str, Any]]:
+        """The contents of a resource, as the server gives them."""
+        result = await self._run_with_timeout(lambda: self.client.read_resource(uri, cache_mode="bypass"))
+        return [each.model_dump(by_alias=True, mode="json", exclude_none=True) for each in result.contents]
+
     async def call_tool(
         self, tool: str, arguments: dict[str, Any], handlers: CallHandlers, seconds: float = CALL_SECONDS
     ) -> ServerAnswer:

@@ -3,9 +3,9 @@
 A server that hangs, fails or dies costs its own tools, and nobody waits for it longer than asked.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import anyio
 
@@ -28,6 +28,7 @@ _MOST_CALL_SECONDS: Final = 86_000.0
 _SETTLE_SECONDS: Final = 0.2
 """Servers tell of many changes at once."""
 
+T = TypeVar("T")
 Status = Literal["stopped", "starting", "connected", "failed"]
 
 
@@ -104,6 +105,11 @@ class SessionServers:
         return self._tools
 
     @property
+    def with_resources(self) -> tuple[str, ...]:
+        """The names of those that have resources."""
+        return tuple(sorted(name for name, server in self._servers.items() if server.state.resources))
+
+    @property
     def states(self) -> dict[str, ServerState]:
         return {name: server.state for name, server in self._servers.items()}
 
@@ -174,7 +180,7 @@ class SessionServers:
         if before is not None:
             # It is tried once more: its tools stay, and people have heard of it.
             server.reported, server.waited_for = before.reported, before.waited_for
-            server.state = ServerState("starting", listing=before.state.listing)
+            server.state = replace(before.state, status="starting", error=None)
         assert self.connections.group is not None
         self.connections.group.start_soon(self._keep, server)
         self.on_change(name)
@@ -240,7 +246,7 @@ class SessionServers:
             self.report(f"The MCP server {server.name!r}: {' '.join(new)}")
 
     def _note_failure(self, server: _Server, error: str) -> None:
-        self._set_state(server, ServerState("failed", error, server.state.listing, server.state.protocol_version))
+        self._set_state(server, replace(server.state, status="failed", error=error))
         if not server.reported and self._servers.get(server.name) is server:
             server.reported = True
             self.report(error)
@@ -269,13 +275,31 @@ class SessionServers:
         self, server: str, tool: str, arguments: dict[str, Any], handlers: CallHandlers
     ) -> ServerAnswer:
         """Calls a tool. Raises Unreachable."""
-        kept = self._servers.get(server)
-        if kept is None:
-            raise NoSuchServer(f"The session has no MCP server {server!r} any more.")
-        lease = await self.connections.lease(self._make_key(server, kept.wanted))
+        kept = self._find(server)
+        return await self._use(
+            kept, lambda connection: connection.call_tool(tool, arguments, handlers, kept.wanted.call_seconds)
+        )
+
+    async def list_resources(self, server: str) -> list[dict[str, Any]]:
+        """Raises Unreachable."""
+        return await self._use(self._find(server), Connection.list_resources)
+
+    async def read_resource(self, server: str, uri: str) -> list[dict[str, Any]]:
+        """Raises Unreachable."""
+        return await self._use(self._find(server), lambda connection: connection.read_contents(uri))
+
+    def _find(self, name: str) -> _Server:
+        server = self._servers.get(name)
+        if server is None:
+            raise NoSuchServer(f"The session has no MCP server {name!r} any more.")
+        return server
+
+    async def _use(self, server: _Server, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Ask a server something over its connection, which is opened again where it was lost."""
+        lease = await self.connections.lease(self._make_key(server.name, server.wanted))
         broken = False
         try:
-            return await lease.connection.call_tool(tool, arguments, handlers, kept.wanted.call_seconds)
+            return await work(lease.connection)
         except Refused:
             raise
         except Unreachable:

@@ -294,3 +294,19 @@ def test_nothing_of_a_server_that_was_not_trusted_is_started(harness: Harness, f
     harness.daemon.call("ask/resolve", ask_id=ask["id"], answer={"choice": "restrict"})
     driver.wait_for_turn_end()
     assert not (folder / "pids").exists()
+
+
+def test_resources_are_listed_and_read_and_what_is_no_text_becomes_a_file(harness: Harness, folder: Path) -> None:
+    driver = open_session(harness, folder)
+    uris = ("kit://log", "kit://file", "kit://bad")
+    reads = [calls("ReadMcpResource", {"server": "kit", "uri": uri}) for uri in uris]
+    other = calls("ReadMcpResource", {"server": "other", "uri": "x"})
+    harness.api.script(driver.name, message(calls("ListMcpResources", {}), *reads, other), DONE)
+    driver.run_turn()
+    by_input = {str(each["input"].get("uri")): each for each in list_calls(driver)}
+    listed, log, file, bad, wrong = (by_input[key] for key in ("None", *uris, "x"))
+    assert [each["uri"] for each in listed["output"]["resources"]] == ["kit://log", "kit://day/{day}"]
+    assert log["content"][0]["text"] == "a line"
+    assert Path(file["output"]["contents"][0]["blob_saved_to"]).read_bytes() == b"hello"
+    assert "no base64" in bad["content"][0]["text"]
+    assert (wrong["is_error"], "There are: kit" in wrong["content"][0]["text"]) == (True, True)

@@ -7,7 +7,13 @@ import typer
 from ostler.clients.cli.context import run_with_daemon
 from ostler.clients.cli.help import CommandGroup
 from ostler.clients.cli.output import Format, fit, format_table, note, sanitize, say, say_json
-from ostler.clients.cli.session_choice import FolderOption, SessionOption, choose_session, resolve_folder
+from ostler.clients.cli.session_choice import (
+    FolderOption,
+    SessionOption,
+    choose_session,
+    fetch_all_pages,
+    resolve_folder,
+)
 from ostler.clients.sdk.errors import ClientError
 
 if TYPE_CHECKING:
@@ -129,8 +135,7 @@ async def _fetch_servers(ostler: "Ostler", session: str | None, cwd: str | None)
         if session is not None:
             raise
         wanted = {}
-    answer: dict[str, Any] = await ostler.request("mcp/list", wanted)
-    return answer
+    return await fetch_all_pages(ostler, "mcp/list", wanted, "servers")
 
 
 def _build_entry(target: list[str], env: list[str], headers: list[str], *, sse: bool) -> dict[str, Any]:

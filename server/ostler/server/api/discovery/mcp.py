@@ -7,11 +7,13 @@ from typing import Any, Final, Literal
 
 from ostler.protocol.errors import Conflict, InvalidParams
 from ostler.protocol.mcp import McpAdd, McpEntryChange, McpList, McpPage, McpRef, McpRemove, McpServer, McpStatus
+from ostler.protocol.methods import MCP_LIST
 from ostler.server.engine.actor import SessionActor
 from ostler.server.engine.engine import Engine
 from ostler.server.engine.session.effective_settings import collect_servers
 from ostler.server.engine.session.live import LiveSession
 from ostler.server.mcp.session_servers import ServerState
+from ostler.server.rpc.paging import paginate_list
 from ostler.server.settings import CannotWrite, McpEntry, Source
 from ostler.server.settings.entries import check_server_entry
 from ostler.server.settings.write import Destination, add_server, remove_server, resolve_server_destination
@@ -37,11 +39,14 @@ class McpMethods:
         if params.session_id is not None:
             live = (await self.engine.get_actor(params.session_id)).live
             await self.engine.settings_loader.load(live)
-            return McpPage(servers=_list_of_session(live))
-        places = self.engine.shared.settings.places
-        settings = await self.engine.shared.settings.get(places.user_home)
-        entries = collect_servers(settings, False, {})
-        return McpPage(servers=[_build_server(entries[name], _STOPPED) for name in sorted(entries)])
+            found = _list_of_session(live)
+        else:
+            places = self.engine.shared.settings.places
+            settings = await self.engine.shared.settings.get(places.user_home)
+            entries = collect_servers(settings, False, {})
+            found = [_build_server(entries[name], _STOPPED) for name in sorted(entries)]
+        page, token = paginate_list(MCP_LIST.name, params, found)
+        return McpPage(servers=page, next=token)
 
     async def reconnect(self, params: McpRef, actor: SessionActor) -> McpServer:
         live = actor.live

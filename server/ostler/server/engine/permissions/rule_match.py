@@ -43,8 +43,8 @@ def needs_subject(rules: RuleSet, tool: AnyTool) -> bool:
     """Whether any rule for the tool has more than its name; to find out what a call touches takes time."""
     if tool.shell.runs_commands and not tool.shell.is_shell:
         return True  # which tool's rules bind it depends on the subject
-    if tool.on_server is not None:
-        return True  # the rules about its whole server bind it, too
+    if tool.permissions.server is not None:
+        return True  # the rules about a whole server bind it, too
     names = (tool.name, READ, EDIT) if tool.shell.is_shell else (tool.name, *list_rule_families(tool))
     found = (
         rules.find_allow_rules(tool.name),

@@ -36,6 +36,18 @@ class CallServers:
         except Unreachable as error:
             raise ServerCallFailed(str(error)) from None
 
+    async def list_resources(self, server: str) -> list[dict[str, Any]]:
+        try:
+            return await self.session.servers.list_resources(server)
+        except Unreachable as error:
+            raise ServerCallFailed(str(error)) from None
+
+    async def read_resource(self, server: str, uri: str) -> list[dict[str, Any]]:
+        try:
+            return await self.session.servers.read_resource(server, uri)
+        except Unreachable as error:
+            raise ServerCallFailed(str(error)) from None
+
 
 @dataclass(slots=True)
 class _Handlers:

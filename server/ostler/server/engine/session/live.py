@@ -324,6 +324,7 @@ class LiveSession:
             or cached.config is not config
             or cached.turn_on_ask != self.turn_on_ask
             or cached.of_servers is not self.servers.tools
+            or cached.view.resource_servers != self.servers.with_resources
             or (self.parent is not None and cached.view.mode != self.mode)
         ):
             view = self._add_tools(self._build_view(config))
@@ -352,6 +353,7 @@ class LiveSession:
             git_folder=self.worktree_above.common_dir if self.worktree_above is not None else None,
             main_checkout=self.worktree_above.main if self.worktree_above is not None else None,
             background=config.tools.background,
+            resource_servers=self.servers.with_resources,
             servers={name: entry.digest for name, entry in self.server_entries.items()},
             # Assistant mode is for root sessions: an agent works for its parent, which waits for it.
             is_agent=self.record.parent_id is not None,

@@ -220,8 +220,9 @@ class TurnLoop:
     async def _start_servers(self, calls: CallRunner) -> None:
         """Start the MCP servers; those that answer soon have their tools in this turn, the others in a later one."""
         await start_servers(self.session, self.services.config().mcp.start_wait_ms)
-        had = [tool for tool in self.toolset.tools if tool.on_server is not None]
-        if had != [tool for tool in self.session.build_toolset().tools if tool.on_server is not None]:
+        # Those of the turn alone stand behind all others.
+        now = self.session.build_toolset().tools
+        if self.toolset.tools[: len(now)] != now or any(tool.on_server for tool in self.toolset.tools[len(now) :]):
             assert self.rebuild is not None
             self.toolset, self.prefix, state = await self.rebuild()
             calls.toolset = self.toolset
