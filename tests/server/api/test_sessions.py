@@ -41,6 +41,7 @@ def test_a_new_session_has_the_shape_that_the_protocol_promises(shared_daemon: D
         "message": None,
         "calls": [],
         "agents": [],
+        "tasks": [],
         "briefs": [],
         "asks": [],
         "usage": {

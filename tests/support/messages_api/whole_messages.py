@@ -60,18 +60,21 @@ def _build_reply(reply: Reply, message: dict[str, Any], before: list[Act], broke
 def _apply_event(message: dict[str, Any], event: dict[str, Any]) -> None:
     match event["type"]:
         case "content_block_start":
-            start = event["content_block"]
-            message["content"].append({**start, "input": ""} if start["type"] in _CALLS else dict(start))
+            message["content"].append(dict(event["content_block"]))
         case "content_block_delta":
             block, delta = message["content"][-1], event["delta"]
             if delta["type"] == "citations_delta":
                 block["citations"].append(delta["citation"])
                 return
             name = _TEXTS[delta["type"]]
-            block[name] = block.get(name, "") + delta[name if name != "input" else "partial_json"]
+            before = block.get(name, "")  # what a call begins with is an object: the input of one that has no deltas
+            block[name] = (before if isinstance(before, str) else "") + delta[
+                name if name != "input" else "partial_json"
+            ]
         case "content_block_stop" if message["content"][-1]["type"] in _CALLS:
             block = message["content"][-1]
-            block["input"] = orjson.loads(block["input"] or "{}")
+            if isinstance(block["input"], str):
+                block["input"] = orjson.loads(block["input"] or "{}")
         case "message_delta":
             message |= event["delta"]
             message["usage"] |= event["usage"]
