@@ -1,6 +1,8 @@
 """Fixtures for all tests."""
 
+import contextlib
 import gc
+import os
 import re
 import signal
 from collections.abc import Iterator
@@ -19,6 +21,12 @@ from tests.support.disks import spread_folders
 # and children inherit it. The tests press Ctrl-C, and close terminals.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# Nor do children get what somebody had open who started the tests.
+for name in os.listdir("/proc/self/fd"):
+    with contextlib.suppress(OSError):  # the one that lists them is closed by now
+        if int(name) > 2:
+            os.set_inheritable(int(name), False)
 
 settings.load_profile("shared-machine")
 

@@ -85,6 +85,7 @@ def test_presets_and_lists_choose_and_say_why_the_rest_is_missing(monkeypatch: p
         "PowerShell",
         "ReadMcpResource",
         "SendUserMessage",
+        "WebSearch",
         "TestingPermission",
         "TodoWrite",
     }

@@ -223,12 +223,8 @@ class Tool(ABC, Generic[I, O]):
         return render_description(self._description_template, session)
 
     def is_enabled(self, session: SessionView) -> bool:
-        """Present in this session at all?"""
+        """Present in this session at all? `explain_absence` says why not."""
         return True
-
-    def explain_absence(self, session: SessionView) -> str:
-        """Why it is not, in words that follow `because`."""
-        return "it is disabled"
 
     def is_concurrency_safe(self, given: I) -> bool:
         """May it run concurrently with other safe calls?"""
@@ -262,6 +258,10 @@ class Tool(ABC, Generic[I, O]):
     """It is in the preset `minimal`."""
     strict: ClassVar[bool] = False
     input_examples: ClassVar[tuple[dict[str, Any], ...]] = ()
+
+    def explain_absence(self, session: SessionView) -> str:
+        """Why it is not, in words that follow `because`."""
+        return "it is disabled"
 
     def called_as(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
         """Translates the input of a call by one of the aliases; an input under the tool's own name stays as it is."""
