@@ -15,6 +15,7 @@ from ostler.protocol.events import (
     Event,
     FileChange,
     GitChange,
+    McpChange,
     MessageData,
     MessageDelta,
     ModelRetry,
@@ -217,6 +218,14 @@ class GitChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerChanged:
+    """An MCP server of the session came, failed or went."""
+
+    event: Event
+    change: McpChange
+
+
+@dataclass(frozen=True, slots=True)
 class Retrying:
     """A request to the model failed, and is made again after a while."""
 
@@ -293,6 +302,7 @@ TurnEvent = (
     | FileChanged
     | BriefSent
     | GitChanged
+    | ServerChanged
     | Retrying
     | UsageUpdated
     | HookRan
@@ -360,6 +370,7 @@ _READERS: Final[dict[str, Callable[[Event], TurnEvent]]] = {
     "file.changed": _make_reader(FileChange, FileChanged),
     "brief.sent": _make_reader(Brief, BriefSent),
     "git.changed": _make_reader(GitChange, GitChanged),
+    "mcp.changed": _make_reader(McpChange, ServerChanged),
     "model.retrying": _make_reader(ModelRetry, Retrying),
     "usage.updated": _make_reader(UsageData, UsageUpdated),
     "hook.ran": _make_reader(HookData, HookRan, "run"),
