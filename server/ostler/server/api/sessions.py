@@ -5,6 +5,7 @@ Also the check of the folders that clients name.
 
 import asyncio
 import os
+import shutil
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -62,6 +63,7 @@ from ostler.storage.repositories import idempotency, messages
 from ostler.storage.repositories.idempotency import Key
 from ostler.storage.repositories.sessions import WORKTREE, Filter, SessionRecord
 from ostler.tools.permissions.plan_file import build_plan_path
+from ostler.tools.permissions.server_files import build_server_folder
 from ostler.tools.threads import change_in_thread
 
 _OPTIONS = {
@@ -252,14 +254,16 @@ class SessionMethods:
 
         deleted = await self.log.write(remove, await self._find_root(params.session_id))
         await drop_pieces(self.log, left)
-        await change_in_thread(self._remove_plans, deleted.session_ids)
+        await change_in_thread(self._remove_files, deleted.session_ids)
         return deleted
 
-    def _remove_plans(self, session_ids: Sequence[SessionId]) -> None:
+    def _remove_files(self, session_ids: Sequence[SessionId]) -> None:
+        """Plans, and what servers gave. What cannot be removed is no reason to keep the session."""
+        home = self.engine.shared.home
         for session_id in session_ids:
-            # What cannot be removed is no reason to keep the session.
             with suppress(OSError):
-                os.unlink(build_plan_path(self.engine.shared.home, session_id))
+                os.unlink(build_plan_path(home, session_id))
+            shutil.rmtree(build_server_folder(home, session_id), ignore_errors=True)
 
     async def messages(self, params: SessionMessages) -> MessagePage:
         after = parse_page_token(SESSION_MESSAGES.name, params, params.page, (int,))

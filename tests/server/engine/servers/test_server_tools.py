@@ -307,6 +307,9 @@ def test_resources_are_listed_and_read_and_what_is_no_text_becomes_a_file(harnes
     listed, log, file, bad, wrong = (by_input[key] for key in ("None", *uris, "x"))
     assert [each["uri"] for each in listed["output"]["resources"]] == ["kit://log", "kit://day/{day}"]
     assert log["content"][0]["text"] == "a line"
-    assert Path(file["output"]["contents"][0]["blob_saved_to"]).read_bytes() == b"hello"
+    saved = Path(file["output"]["contents"][0]["blob_saved_to"])
+    assert saved.read_bytes() == b"hello"
     assert "no base64" in bad["content"][0]["text"]
     assert (wrong["is_error"], "There are: kit" in wrong["content"][0]["text"]) == (True, True)
+    driver.daemon.call("session/delete", session_id=driver.id)
+    assert not saved.parent.exists()
