@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         dest="processes",
         default="0",
         metavar="N",
-        help="how many processes run the tests: auto = one a core, 0 = here",
+        help="how many processes run the tests: auto = one a core and one more, 0 = here",
     )
 
 
@@ -47,7 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     wanted = str(session.config.getoption("processes"))
-    count = len(os.sched_getaffinity(0)) if wanted == "auto" else int(wanted)
+    # One more than cores, as some tests wait.
+    count = len(os.sched_getaffinity(0)) + 1 if wanted == "auto" else int(wanted)
     options = session.config.option
     if count < 1 or len(session.items) < 2 or options.collectonly or options.usepdb or session.testsfailed:
         return None

@@ -57,6 +57,13 @@ def test_run_denies_what_would_be_asked(harness: Harness) -> None:
     assert driver.wait_for_ask()["status"] == "open"
 
 
+def test_nothing_is_planned_in_a_turn_in_which_nobody_could_approve_it(harness: Harness) -> None:
+    driver = harness.open_session(message(calls("EnterPlanMode", {})), WORDS)
+    assert run(driver, session_id=driver.id)["turn"]["reason"] == "completed"
+    assert "nobody could approve a plan" in driver.fetch_result_texts()[0]
+    assert driver.fetch_state()["mode"] == "default"
+
+
 def test_run_comes_back_when_it_waits_for_an_ask(harness: Harness) -> None:
     driver = harness.open_session(message(calls("Bash", {"command": "touch it"})), WORDS)
     result = run(driver, session_id=driver.id, on_ask="ask")

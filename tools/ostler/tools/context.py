@@ -61,6 +61,8 @@ class SessionView:
     """It works for another session, and not for people."""
     plan_file: str | None = None
     """Where its plan is written in plan mode; null where nobody could approve one."""
+    asks_nobody: bool = False
+    """Whether whatever would be asked is refused, in this turn."""
     assistant: Assistant | None = None
     """Null: the session is not in assistant mode, or is only an agent of one that is."""
 

@@ -439,7 +439,9 @@ def test_the_ask_of_an_agent_waits_until_the_sentence_is_over(api: ScriptedApi, 
     asks, ends = Gate(), Gate()
     api.script("scout", message(says("Hm.", hold(asks)), bash("touch it")), message(says("Touched.")))
     work = {"description": "touch", "prompt": "[scout] Touch it.", "name": "scout", "run_in_background": True}
-    api.always(message(calls("Agent", work)), message(says("Good ", hold(ends), "day.")))
+    # The third is for its end, which wakes the session where a chat is attached.
+    seen = message(says("I see."))
+    api.always(message(calls("Agent", work)), message(says("Good ", hold(ends), "day.")), seen)
     with (
         Daemon(home, environment=api.environment) as daemon,
         ChatDriver(Cli(home), "chat", "--model", "claude-sonnet-5", cwd=project) as driver,

@@ -15,6 +15,7 @@ from ostler.tools.commands import (
     parse_command,
 )
 from ostler.tools.commands.syntax.parser import clear_cache
+from tests.support.examples import choose_examples
 from tests.support.tables import try_each
 from tests.tools.commands.rules.everyday_lines import EVERYDAY
 from tests.tools.commands.rules.hidden_lines import list_hidden_lines, list_removing_lines
@@ -131,7 +132,7 @@ def test_what_people_run_all_day_stays_as_it_is(content: str) -> None:
 
 
 def test_the_list_of_ways_is_honest_since_bash_removes_the_file_by_them(tmp_path: Path) -> None:
-    lines = list_removing_lines()
+    lines = choose_examples(list_removing_lines())
     given = b"".join(line.encode() + b"\0" for line in lines)
     settings = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1"}
     subprocess.run(["bash", "-c", RUN_ALL], input=given, cwd=tmp_path, env=settings, check=True, timeout=100)

@@ -45,6 +45,8 @@ class EnterPlanMode(Tool[EnterPlanModeInput, EnterPlanModeOutput]):
     async def validate(self, given: EnterPlanModeInput, context: ToolContext) -> Failure | None:
         if context.session.mode == "plan":
             return Failure(f"The session is in plan mode already. {_describe_way_out(context.session)}")
+        if context.session.asks_nobody:
+            return Failure("Nobody is asked anything in this turn, and so nobody could approve a plan. Go on without.")
         if context.session.mode == "dontAsk":
             return Failure("The mode dontAsk lets nobody be asked, and so nobody could approve a plan. Go on without.")
         return None

@@ -358,6 +358,7 @@ class LiveSession:
             # Assistant mode is for root sessions: an agent works for its parent, which waits for it.
             is_agent=self.record.parent_id is not None,
             plan_file=self._plan_file,
+            asks_nobody=self.on_ask == "deny",
             assistant=config.assistant if self.record.parent_id is None else None,
             may_read=make_read_filter(self.rules),
             opened_addresses=list_opened_addresses(self.rules),
@@ -373,8 +374,11 @@ class LiveSession:
 
     @property
     def _plan_file(self) -> str | None:
-        """Where the plan is written; none for agents, whose work is part of a plan, and where nobody could approve."""
-        if self.record.parent_id is not None or (self.turn_on_ask or self.record.on_ask) == "deny":
+        """Where the plan is written; none for agents, whose work is part of one, and where nobody could ever approve.
+
+        That nobody is asked in one turn changes nothing here: the tools would change with it, and the prompt cache.
+        """
+        if self.record.parent_id is not None or self.record.on_ask == "deny":
             return None
         return build_plan_path(self.shared.home, self.record.id) if self.shared.home else None
 
