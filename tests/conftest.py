@@ -7,7 +7,7 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, get_args
 
 import pytest
 from hypothesis import settings
@@ -16,6 +16,8 @@ import tests.support.examples  # noqa: F401 - registers the profiles
 from ostler.tools.process import tree
 from tests.support.daemon import Daemon
 from tests.support.disks import spread_folders
+from tests.support.driver import Harness
+from tests.support.inprocess import InProcessDaemon
 
 # A shell without job control starts what it puts in the background with Ctrl-C ignored, nohup does that with SIGHUP,
 # and children inherit it. The tests press Ctrl-C, and close terminals.
@@ -107,7 +109,16 @@ def _starts_daemon(test: pytest.Function) -> bool:
         return True
     if test.get_closest_marker("without_daemon"):
         return False
-    return not _DAEMON_FIXTURES.isdisjoint(test.fixturenames) or not _DAEMON_CLASSES.isdisjoint(vars(test.module))
+    if not _DAEMON_FIXTURES.isdisjoint(test.fixturenames) or not _DAEMON_CLASSES.isdisjoint(vars(test.module)):
+        return True
+    fixtures = (found for many in test._fixtureinfo.name2fixturedefs.values() for found in many)
+    return any(_gives_daemon(each.func.__annotations__.get("return")) for each in fixtures)
+
+
+def _gives_daemon(annotation: Any) -> bool:
+    """Whether a fixture says that it returns one that runs."""
+    kinds = get_args(annotation) or (annotation,)
+    return any(isinstance(kind, type) and issubclass(kind, Daemon | InProcessDaemon | Harness) for kind in kinds)
 
 
 @pytest.fixture(scope="session", autouse=True)
