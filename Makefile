@@ -34,7 +34,7 @@ demo: $(RUNTIME) ## the main job, from a cold start, in a temporary home
 test: $(STAMP) ## the tests
 	@$(BIN)/python -m pytest
 
-# Twice as many processes as cores, as some tests wait: three took 84 seconds of an idle machine, four 77.
+# Twice as many processes as cores, as some tests wait: four took 72 seconds of an idle machine, six 70.
 # Properties have fewer examples than in make test.
 quick: $(STAMP) ## all tests that need no daemon, in a bit more than a minute
 	@$(BIN)/python -m pytest -m 'not bench and not daemon' -n 4 --hypothesis-profile=quick
