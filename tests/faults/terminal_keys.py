@@ -44,13 +44,21 @@ _WORDS: Final = (
 )
 
 
+class _PlainCli(Cli):
+    """Keys at random open the editor and the pager, which would not be left by the same ones."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**super().environment, "EDITOR": "true", "VISUAL": "true", "PAGER": "cat"}
+
+
 def press_keys(folder: Path, *, seconds: float, seed: int, report: Callable[[str], None]) -> Row:
     """Everything that a keyboard, a terminal and its size can do to a chat, in any order."""
     rng, findings = random.Random(seed), Findings()
     (project := folder / "project").mkdir()
     (project / "README.md").write_text("hello\n")
     actions = 0
-    with Daemon(folder / "home") as daemon, Pane(Cli(daemon.home), "chat", cwd=project) as pane:
+    with Daemon(folder / "home") as daemon, Pane(_PlainCli(daemon.home), "chat", cwd=project) as pane:
         pane.read_until("\n>")
         end = time.monotonic() + seconds
         while time.monotonic() < end:

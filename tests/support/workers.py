@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         dest="processes",
         default="0",
         metavar="N",
-        help="how many processes run the tests: auto = one a core and one more, 0 = here",
+        help="how many processes run the tests: auto = one a core, 0 = here",
     )
 
 
@@ -47,8 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     wanted = str(session.config.getoption("processes"))
-    # One more than cores, as some tests wait.
-    count = len(os.sched_getaffinity(0)) + 1 if wanted == "auto" else int(wanted)
+    count = len(os.sched_getaffinity(0)) if wanted == "auto" else int(wanted)
     options = session.config.option
     if count < 1 or len(session.items) < 2 or options.collectonly or options.usepdb or session.testsfailed:
         return None
@@ -206,7 +205,8 @@ def _become_worker(config: pytest.Config, number: int) -> None:
     """Only the parent speaks to the terminal, and each worker has files of its own."""
     # Who ends the tests ends the parent, which ends its workers.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    config.pluginmanager.unregister(name="terminalreporter")
+    # Not taken away: a test that has taken too long says so through it.
+    cast(Any, config.pluginmanager.getplugin("terminalreporter"))._tw._file = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     capture = cast(Any, config.pluginmanager.getplugin("capturemanager"))
     capture.stop_global_capturing()
     capture.start_global_capturing()
